@@ -1,4 +1,4 @@
-"""Small collections of sets, a distance over them, and the laws that every distance between sets obeys."""
+"""Small collections of sets, distance matrices, and checks that hold for every distance between sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def collection(rng, n_sets, d, weighted=False, largest=40):
-    """(points, offsets, weights): sets of 1 to ``largest`` normal points in units of their own scales and places."""
+    """(points, offsets, weights): sets of 1 to ``largest`` normal points, each set around its own random mean."""
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, largest + 1, n_sets))]).astype(np.int64)
     place = np.repeat(rng.standard_normal((n_sets, d)), np.diff(offsets), axis=0)
     points = (place + rng.standard_normal((offsets[-1], d))).astype(np.float32)
@@ -21,35 +21,35 @@ def collection(rng, n_sets, d, weighted=False, largest=40):
 
 
 def stack(sets, weights=None):
-    """A collection of the given arrays (n_i, d), with weights (n_i,) or None."""
+    """Return a collection of the given arrays (n_i, d), with weights (n_i,) or None."""
     offsets = np.concatenate([[0], np.cumsum([len(x) for x in sets])]).astype(np.int64)
     w = None if weights is None else np.concatenate(weights).astype(np.float32)
     return np.concatenate(sets).astype(np.float32), offsets, w
 
 
-def members(points, offsets, weights):
-    """(float64 points, shares) of each set."""
+def iter_sets(points, offsets, weights):
+    """Yield (float64 points, normalised weights) of each set."""
     w = np.ones(len(points)) if weights is None else weights.astype(np.float64)
     for a, b in itertools.pairwise(offsets):
         yield points[a:b].astype(np.float64), w[a:b] / w[a:b].sum()
 
 
 def subset(chosen, points, offsets, weights):
-    """The chosen sets, in that order."""
+    """Return the chosen sets, in that order."""
     rows = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in chosen])
     sizes = np.diff(offsets)[chosen]
     w = None if weights is None else weights[rows]
     return points[rows], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), w
 
 
-def shuffled(rng, points, offsets, weights):
-    """The same sets, the points of each in another order."""
+def shuffle_points(rng, points, offsets, weights):
+    """Return the same sets with the points of each in another order."""
     rows = np.concatenate([a + rng.permutation(b - a) for a, b in itertools.pairwise(offsets)])
     return points[rows], offsets, None if weights is None else weights[rows]
 
 
-def repeated(rng, points, offsets):
-    """Points with small integer weights, zero among them, and the same sets with points repeated instead."""
+def weighted_and_repeated(rng, points, offsets):
+    """Return sets with small integer weights (some zero), and the same sets with points repeated instead."""
     times = rng.integers(0, 4, len(points))
     times[offsets[:-1]] += 1  # each set keeps a point
     before = np.concatenate([[0], np.cumsum(times)])
@@ -61,7 +61,7 @@ def repeated(rng, points, offsets):
 
 
 def matrix(distance, omegas, objects):
-    """Distances (n, R n_parts) of all objects to all omegas."""
+    """Return the distances (n, R n_parts) of all objects to all omegas."""
     packed = distance.prepare(*omegas)
     assert packed.n_omegas == len(omegas[1]) - 1
     out = np.full((len(objects[1]) - 1, packed.n_omegas * distance.n_parts), np.nan, np.float32)
@@ -70,7 +70,7 @@ def matrix(distance, omegas, objects):
 
 
 def assert_same_bits(distance, rng, omegas, objects):
-    """Rows and columns are those of any subset and order of objects and omegas, and of the pickled parts."""
+    """Check that any subset or order of objects and omegas, and unpickled inputs, give bit-identical entries."""
     whole = matrix(distance, omegas, objects)
     R = len(omegas[1]) - 1
     rows = rng.permutation(len(whole))[: 1 + len(whole) // 2]
@@ -85,5 +85,5 @@ def assert_same_bits(distance, rng, omegas, objects):
 
 
 def expected(pair, omegas, objects):
-    """The oracle pair(x, a, y, b) of points and shares, for all objects and omegas: (n, R)."""
-    return np.array([[pair(x, a, y, b) for y, b in members(*omegas)] for x, a in members(*objects)])
+    """Return the matrix (n, R) of pair(x, a, y, b) for points x, y with normalised weights a, b."""
+    return np.array([[pair(x, a, y, b) for y, b in iter_sets(*omegas)] for x, a in iter_sets(*objects)])

@@ -1,4 +1,4 @@
-"""Damerau's distance without restrictions against edits one by one, the whole table and rapidfuzz; and its laws."""
+"""Unrestricted Damerau-Levenshtein distance: breadth-first search, the full table, rapidfuzz; metric properties."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import dkdist as dk
 
 
-def edited(text, alphabet):
-    """All strings that one edit makes of a string."""
+def strings_one_edit_away(text, alphabet):
+    """Yield all strings at one edit from a string."""
     for i in range(len(text) + 1):
         yield from (text[:i] + a + text[i:] for a in alphabet)
     for i in range(len(text)):
@@ -23,21 +23,21 @@ def edited(text, alphabet):
         yield text[:i] + text[i + 1 : i + 2] + text[i] + text[i + 2 :]
 
 
-def steps_from(text, alphabet, longest):
-    """The least number of edits to every string of at most so many symbols, one edit after the other."""
+def breadth_first_distances(text, alphabet, longest):
+    """Return the minimum number of edits to every string of at most ``longest`` symbols, by breadth-first search."""
     result, last = {text: 0}, [text]
     while last:
         last = [
             y
             for x in last
-            for y in edited(x, alphabet)
+            for y in strings_one_edit_away(x, alphabet)
             if len(y) <= longest and y not in result and not result.update({y: result[x] + 1})
         ]
     return result
 
 
 def table(x, y):
-    """Lowrance and Wagner's table, with all that lies between two that are swapped."""
+    """Fill the table of Lowrance and Wagner, which allows edits between two transposed symbols."""
     far = len(x) + len(y)
     D = {(-1, -1): far}
     for i in range(len(x) + 1):
@@ -82,10 +82,10 @@ def words(lengths, alphabet, seed=0):
     return ["".join(chr(33 + c) for c in rng.integers(0, alphabet, n)) for n in lengths]
 
 
-def test_equals_edits_tried_one_by_one():
-    """Of every two strings of at most four symbols of three; ways through longer ones do not get shorter."""
+def test_equals_breadth_first_search_over_edits():
+    """All strings of at most 4 symbols over 3 letters; paths through strings longer than 5 are never shorter."""
     texts = ["".join(p) for n in range(5) for p in itertools.product("abc", repeat=n)]
-    expected = {x: steps_from(x, "abc", 5) for x in texts[::3]}
+    expected = {x: breadth_first_distances(x, "abc", 5) for x in texts[::3]}
     result = distances(texts[::3], texts)
     np.testing.assert_array_equal(result, [[expected[x][y] for y in texts] for x in texts[::3]])
 
@@ -114,8 +114,8 @@ def test_equals_rapidfuzz():
         np.testing.assert_array_equal(distances(objects, omegas, cutoff=20), np.minimum(expected, 21))
 
 
-def test_tables_that_only_wide_numbers_hold():
-    """One string of so many symbols, and one of so many kinds of them, that int16 would not do."""
+def test_strings_too_large_for_int16_tables():
+    """A string longer than int16 can index, and a string with more distinct symbols than int16 can hold."""
     rng = np.random.default_rng(1)
     (long,) = words([16_400], 3)
     many = "".join(chr(40 + c) for c in rng.permutation(33_000))
@@ -126,19 +126,19 @@ def test_tables_that_only_wide_numbers_hold():
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text("abc", max_size=9), min_size=3, max_size=7))
-def test_it_is_a_metric_between_an_alignment_and_the_difference_of_lengths(texts):
+def test_it_is_a_metric_at_most_osa_and_at_least_the_length_difference(texts):
     D = distances(texts, texts)
     np.testing.assert_array_equal(D, D.T)
     np.testing.assert_array_equal(D == 0, [[x == y for y in texts] for x in texts])
     assert (D[:, None, :] <= D[:, :, None] + D[None, :, :]).all()
     sizes = np.array([len(text) for text in texts])
     assert (abs(sizes[:, None] - sizes) <= D).all()
-    full = [text + "z" for text in texts]  # no collection has empty strings
+    full = [text + "z" for text in texts]  # a collection must not contain empty strings
     assert (dk.distance_matrix(full, distance="osa", random_state=0) >= D).all()
-    np.testing.assert_array_equal(distances(full, full), D)  # a common end changes nothing
+    np.testing.assert_array_equal(distances(full, full), D)  # a common suffix does not change the distance
 
 
-def test_optimal_string_alignment_is_no_metric_and_this_is():
+def test_triangle_inequality_holds_here_but_not_for_osa():
     texts = ["ca", "ac", "abc"]
     osa, whole = (dk.distance_matrix(texts, distance=name) for name in ("osa", "damerau-levenshtein"))
     assert osa[0, 2] == 3 > osa[0, 1] + osa[1, 2]
@@ -146,7 +146,7 @@ def test_optimal_string_alignment_is_no_metric_and_this_is():
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_rows_and_columns_depend_on_nothing_else(normalize):
+def test_entries_do_not_depend_on_other_rows_and_columns(normalize):
     rng = np.random.default_rng(0)
     objects, omegas = (
         words(rng.integers(0, 90, 8), 4),
@@ -162,7 +162,7 @@ def test_rows_and_columns_depend_on_nothing_else(normalize):
         np.testing.assert_array_equal(D, plain)
 
 
-def test_what_is_no_cutoff_or_string_is_refused():
+def test_invalid_options_points_and_weights_are_refused():
     with pytest.raises(ValueError, match="cutoff must be an integer"):
         dk.DamerauLevenshtein(cutoff=-1)
     with pytest.raises(TypeError, match="normalize"):

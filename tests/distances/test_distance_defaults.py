@@ -1,4 +1,4 @@
-"""Defaults of `DistanceEmbedding`: features from their formula, the same from stores, and warnings where they guess."""
+"""Defaults of `DistanceEmbedding`: features match their formula, also from stores; doubtful guesses warn."""
 
 import warnings
 
@@ -27,26 +27,26 @@ def test_features_are_standardised_exponentials_of_the_distances(name, sets):
     assert embedding.gamma_ == pytest.approx(share / np.median(D[D > 0]), rel=1e-4)
     expected = StandardScaler().fit_transform(np.exp(-embedding.gamma_ * D)) / np.sqrt(12)
     A = embedding.transform(sets)
-    np.testing.assert_allclose(A, expected, atol=1e-4)  # float32 exponentials, over deviations of a tenth
+    np.testing.assert_allclose(A, expected, atol=1e-4)  # float32 rounding over deviations of about 0.1
     assert (A.astype(np.float64) ** 2).sum(axis=1).mean() == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.parametrize(("name", "sets"), [("energy", SETS), ("levenshtein", WORDS)])
-def test_rows_of_stores_are_the_same_bit_for_bit(name, sets, tmp_path):
+def test_stores_give_bit_identical_rows(name, sets, tmp_path):
     store = dk.write_sets(tmp_path / "s", sets)
     lazy = default(name, 12, store).transform(store)
     np.testing.assert_array_equal(lazy.compute(), default(name, 12, sets).transform(sets))
 
 
-def test_scales_are_those_of_a_sample():
-    """Of 256 sets: deviations of their columns are within some twentieths of those of all."""
+def test_feature_scales_are_estimated_from_a_sample():
+    """The sample has 256 of the 1500 sets, so that column deviations are off by a few percent."""
     sets = [RNG.normal(0, 1 + i % 2, (8, 1)) for i in range(1500)]
     A = default("energy", 16, sets).transform(sets)
     np.testing.assert_allclose(A.std(axis=0) * 4, 1, atol=0.25)
-    np.testing.assert_allclose(A.mean(axis=0) * 4, 0, atol=0.25)  # four standard errors of 256
+    np.testing.assert_allclose(A.mean(axis=0) * 4, 0, atol=0.25)  # four standard errors for 256 sets
 
 
-def test_a_feature_that_does_not_vary_keeps_its_scale():
+def test_a_constant_feature_is_not_rescaled():
     embedding = default("energy", 4, [[[0.0]], [[0.0]], [[0.0]]])
     np.testing.assert_array_equal(embedding.transform([[[0.0]]]), 0)
     far = embedding.transform([[[50.0]]])
@@ -54,14 +54,14 @@ def test_a_feature_that_does_not_vary_keeps_its_scale():
     assert (np.abs(far) <= 1 / np.sqrt(4)).all()
 
 
-def test_a_gamma_that_is_given_is_not_standardised():
+def test_an_explicit_gamma_disables_standardization():
     for gamma in ("median", 0.1, 0, [0.1, 1.0]):
         remaining = dk.DistanceEmbedding("energy", n_components=6, gamma=gamma, random_state=0)
         plain = dk.DistanceEmbedding("energy", n_components=6, gamma=gamma, standardize=False, random_state=0)
         np.testing.assert_array_equal(remaining.fit_transform(SETS), plain.fit_transform(SETS))
 
 
-def test_strings_are_compared_with_whole_ones_and_then_with_pieces():
+def test_default_string_landmarks_are_whole_strings_then_substrings():
     few = default("levenshtein", 12, WORDS).omegas_.strings()
     assert set(few) <= set(WORDS)
     many = default("levenshtein", 50, WORDS).omegas_.strings()
@@ -76,7 +76,7 @@ def test_strings_are_compared_with_whole_ones_and_then_with_pieces():
     assert set(sets.sizes[len(SETS) :].tolist()) == {1, 2}
 
 
-def test_long_strings_are_compared_with_pieces_and_a_warning():
+def test_long_strings_get_short_landmarks_and_a_warning():
     long = ["".join(RNG.choice(list("AB"), 300)) for _ in range(12)]
     with pytest.warns(UserWarning, match=r"more than 300 points.*objects of 1 to 64 points.*lengths=\(min"):
         output = default("levenshtein", 8, long)
@@ -87,7 +87,7 @@ def test_long_strings_are_compared_with_pieces_and_a_warning():
         dk.DistanceEmbedding("levenshtein", "object", n_components=8, random_state=0).fit(long)
 
 
-def test_columns_in_other_units_are_told_of():
+def test_columns_of_different_scale_warn():
     wide = [x * [1.0, 1e4] for x in SETS]
     with pytest.warns(
         UserWarning, match=r"Energy uses one unit for all columns.*column 1 .*column 0 .*SetScaler"
@@ -96,5 +96,5 @@ def test_columns_in_other_units_are_told_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         default("energy", 4, dk.SetScaler().fit_transform(wide))
-        default("energy", 4, [x * [1.0, 0.0] for x in SETS])  # a column that does not vary changes nothing
+        default("energy", 4, [x * [1.0, 0.0] for x in SETS])  # a constant column does not count
         dk.DistanceEmbedding("energy", n_components=4, gamma=0, random_state=0).fit(wide)

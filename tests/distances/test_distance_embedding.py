@@ -1,4 +1,4 @@
-"""`DistanceEmbedding` and `distance_matrix`: features against distances one by one, samplers, strings, bad input."""
+"""`DistanceEmbedding` and `distance_matrix`: features against single distances, samplers, strings, invalid input."""
 
 import warnings
 
@@ -55,7 +55,7 @@ def as_objects(sets):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_features_are_those_of_the_distances(name):
+def test_features_equal_their_formula_of_reference_distances(name):
     sets, function = CASES[name]
     embedding = dk.DistanceEmbedding(name, n_components=9, gamma=0, random_state=0).fit(sets)
     D = table(function, as_objects(sets), as_objects(embedding.omegas_))
@@ -71,7 +71,7 @@ def test_features_are_those_of_the_distances(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_matrices_are_those_of_the_distances(name):
+def test_matrices_equal_reference_distances(name):
     sets, function = CASES[name]
     objects = as_objects(sets)
     D = dk.distance_matrix(sets, distance=name)
@@ -80,7 +80,7 @@ def test_matrices_are_those_of_the_distances(name):
     np.testing.assert_array_equal(dk.distance_matrix(sets, sets[:7], distance=name)[7:], D[7:, :7])
 
 
-def test_matrices_of_stores_are_the_same_bit_for_bit(tmp_path):
+def test_stores_give_bit_identical_matrices(tmp_path):
     store = dk.write_sets(tmp_path / "s", SETS)
     D = dk.distance_matrix(SETS, distance="energy")
     np.testing.assert_array_equal(dk.distance_matrix(store, distance="energy"), D)
@@ -112,7 +112,7 @@ def test_strings_in_stores_and_lists_have_the_same_rows(tmp_path):
     np.testing.assert_array_equal(embedding.transform(dk.SampleSets.from_strings(WORDS[5:], "TGCA")), A[5:])
 
 
-def test_symbols_that_fit_has_not_seen():
+def test_unknown_symbols_are_refused_or_differ_or_skipped():
     embedding = dk.DistanceEmbedding("levenshtein", n_components=8, gamma=0, random_state=0).fit(WORDS)
     with pytest.raises(
         dk.SampleSetError, match="symbol 1 of set 2 must occur in the strings passed to fit; got 'N'"
@@ -130,7 +130,7 @@ def test_symbols_that_fit_has_not_seen():
     assert np.isfinite(rows[0]).all()
 
 
-def test_a_function_of_text_gets_text():
+def test_a_pairwise_function_receives_strings_as_str():
     def lengths(a, b):
         assert isinstance(a, str)
         assert isinstance(b, str)
@@ -156,11 +156,11 @@ def test_weights_count_as_repeated_points():
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_samplers_draw_what_they_say(sampler):
+def test_samplers_draw_objects_of_the_documented_kind(sampler):
     text = sampler in ("uniform", "markov")
     sets = dk.SampleSets.from_strings(WORDS) if text else SETS
     lengths = "auto" if sampler in ("element", "object", "leverage", "supervised") else (2, 7)
-    y = np.arange(len(sets)) % 2  # which one of them asks for
+    y = np.arange(len(sets)) % 2  # only the supervised sampler uses targets
     distance = "levenshtein" if text else "dtw"
     output, again = (
         dk.DistanceEmbedding(distance, sampler, 30, lengths=lengths, random_state=3).fit(sets, y).omegas_
@@ -189,7 +189,7 @@ def test_samplers_draw_what_they_say(sampler):
 
 
 def is_piece(piece, whole, contiguous):
-    """Whether rows of the piece are rows of the whole, in order."""
+    """Return whether the rows of ``piece`` are rows of ``whole``, in order."""
     if contiguous:
         starts = range(len(whole) - len(piece) + 1)
         return any(np.array_equal(whole[a : a + len(piece)], piece) for a in starts)
@@ -197,7 +197,7 @@ def is_piece(piece, whole, contiguous):
     return all(row in rest for row in piece.tolist())
 
 
-def test_a_markov_chain_knows_what_follows():
+def test_markov_sampler_draws_only_observed_transitions():
     words = ["ABABABABAB", "BABABABA"] * 5
     output = (
         dk.DistanceEmbedding("levenshtein", "markov", 50, lengths=(5, 9), random_state=0).fit(words).omegas_
@@ -205,7 +205,7 @@ def test_a_markov_chain_knows_what_follows():
     assert all("AA" not in word and "BB" not in word for word in output.strings())
 
 
-def test_options_are_options():
+def test_options_of_a_distance_object_are_used():
     band = dk.DistanceEmbedding(dk.DynamicTimeWarping(band=0.0, root=True), n_components=4, random_state=0)
     assert not np.array_equal(
         band.fit_transform(SETS),
@@ -213,7 +213,7 @@ def test_options_are_options():
     )
 
 
-def test_models_of_named_distances_are_saved_and_own_functions_are_not(tmp_path):
+def test_models_with_named_distances_are_saved_but_user_functions_refused(tmp_path):
     embedding = dk.DistanceEmbedding("levenshtein", n_components=8, standardize=True, random_state=0).fit(
         WORDS
     )
@@ -255,13 +255,13 @@ def test_models_of_named_distances_are_saved_and_own_functions_are_not(tmp_path)
         ({"distance": dk.pairwise(lambda a, b: float(len(a)))}, "function must be symmetric"),
     ],
 )
-def test_what_is_refused(parameters, message):
+def test_invalid_parameters_are_refused_by_name(parameters, message):
     choices = {"distance": "dtw", "n_components": 4, "random_state": 0, **parameters}
     with pytest.raises((ValueError, TypeError), match=message):
         dk.DistanceEmbedding(**choices).fit(SETS)
 
 
-def test_data_that_is_refused():
+def test_invalid_sets_are_refused_by_name():
     embedding = dk.DistanceEmbedding("dtw", n_components=4, random_state=0)
     with pytest.raises(dk.SampleSetError, match="set 1 must have 2 dimensions, as set 0; got 3"):
         embedding.fit([np.zeros((4, 2)), np.zeros((4, 3))])
@@ -282,7 +282,7 @@ def test_data_that_is_refused():
         dk.distance_matrix(SETS, distance="directed-modified-hausdorff")
 
 
-def test_a_function_that_turns_bad_later_is_named():
+def test_an_invalid_distance_in_transform_names_the_set_and_object():
     embedding = dk.DistanceEmbedding(
         dk.pairwise(lambda a, b: np.nan if len(a) == 50 else 1.0), n_components=2, random_state=0
     ).fit(SETS)
@@ -292,7 +292,7 @@ def test_a_function_that_turns_bad_later_is_named():
         embedding.transform([np.zeros((3, 2)), np.zeros((50, 2))])
 
 
-def test_an_asymmetric_function_is_taken_at_its_word():
+def test_a_function_declared_asymmetric_needs_no_symmetry():
     ahead = dk.pairwise(lambda a, b: max(0.0, float(a.mean() - b.mean())), symmetric=False)
     D = dk.distance_matrix(SETS, distance=ahead)
     assert not np.array_equal(D, D.T)
@@ -305,8 +305,8 @@ def test_an_asymmetric_function_is_taken_at_its_word():
     "distance",
     ["dtw", "energy", "hausdorff", "chamfer", "modified-hausdorff", "directed-modified-hausdorff"],
 )
-def test_points_whose_squares_are_no_float32_are_refused(distance):
-    """Not distances of 0, infinity or NaN."""
+def test_points_whose_squares_exceed_float32_are_refused(distance):
+    """Otherwise their distances would be 0, infinity or NaN."""
     rng = np.random.default_rng(0)
     sets = [rng.normal(size=(n, 2)).astype("f4") for n in (3, 5, 4)]
     embedding = dk.DistanceEmbedding(distance, n_components=4, random_state=0)
@@ -330,7 +330,7 @@ def test_points_whose_squares_are_no_float32_are_refused(distance):
             dk.distance_matrix([1e-30 * x for x in sets], distance=distance)
 
 
-def test_a_matrix_refuses_weights_that_are_no_measure_and_other_dimensions():
+def test_a_matrix_refuses_negative_weights_and_different_dimensions():
     sets = dk.SampleSets.from_arrays([np.ones((2, 1)), np.zeros((2, 1))], [[1, 1], [1, -1]])
     with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 1 is -1"):
         dk.distance_matrix(sets, distance="energy")

@@ -1,4 +1,4 @@
-"""Dynamic time warping against the plain table, aeon and dtaidistance, and the laws it keeps."""
+"""Dynamic time warping against the plain table, aeon and dtaidistance, and its properties."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_equals_the_table(ground, d, band):
     np.testing.assert_allclose(result, expected, rtol=2e-6)
 
 
-def test_root_and_normalisation():
+def test_root_and_normalize_rescale_the_table():
     objects, omegas = series([3, 10], 2), series([1, 8], 2, seed=1)
     total = tables(objects, omegas)
     mean = total / (np.array([[3], [10]]) + np.array([1, 8]))
@@ -73,7 +73,7 @@ def test_root_and_normalisation():
         np.testing.assert_allclose(result, expected, rtol=2e-6)
 
 
-def test_long_series_keep_their_digits():
+def test_long_series_are_accurate():
     objects, omegas = series([600], 3), series([500], 3, seed=1)
     np.testing.assert_allclose(
         distances(DynamicTimeWarping(), objects, omegas), tables(objects, omegas), rtol=1e-5
@@ -108,19 +108,19 @@ def test_a_band_of_zero_is_the_diagonal():
     ground=st.sampled_from(GROUNDS),
     seed=st.integers(0, 1000),
 )
-def test_identity_symmetry_and_reach(lengths, d, band, ground, seed):
+def test_identity_symmetry_and_effect_of_the_band(lengths, d, band, ground, seed):
     objects = series(lengths, d, seed)
     D = distances(DynamicTimeWarping(ground, band=band, root=True), objects, objects)
     np.testing.assert_array_equal(np.diag(D), 0)
-    np.testing.assert_array_equal(D, D.T)  # to the bit: the same sums
-    assert np.isfinite(D).all()  # no band closes the corner
+    np.testing.assert_array_equal(D, D.T)  # bit-identical: the same sums
+    assert np.isfinite(D).all()  # every band contains a path to the last corner
     free = distances(DynamicTimeWarping(ground, root=True), objects, objects)
-    assert (free <= D).all()  # fewer paths, none shorter
+    assert (free <= D).all()  # a band removes paths, so none gets shorter
 
 
 @pytest.mark.parametrize("band", [None, 0.1])
 @pytest.mark.parametrize("d", [1, 5])
-def test_rows_and_columns_depend_on_nothing_else(band, d):
+def test_entries_do_not_depend_on_other_rows_and_columns(band, d):
     rng = np.random.default_rng(0)
     objects, omegas = (
         series(rng.integers(1, 40, 9), d),
@@ -175,7 +175,7 @@ def test_equals_dtaidistance():
                 np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_options_dimensions_and_weights_are_refused():
     with pytest.raises(ValueError, match=r"ground.*'manhattan'"):
         DynamicTimeWarping("manhattan")
     with pytest.raises(ValueError, match=r"band.*1\.5"):

@@ -1,4 +1,4 @@
-"""Edit distances of any costs against the plain table and rapidfuzz: swaps, insertions alone, weights, pairs."""
+"""Edit distances with custom costs against the plain table and rapidfuzz: transpositions, indels, weights, pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WEIGHTS = [
 
 
 def table(x, y, distance, pairs=None):
-    """The plain table, with costs of pairs {(a, b): cost} of both orders."""
+    """Return the distance from the plain table; ``pairs`` maps (a, b) in both orders to a substitution cost."""
     D = np.zeros((len(x) + 1, len(y) + 1))
     D[:, 0] = distance.deletion * np.arange(len(x) + 1)
     D[0] = distance.insertion * np.arange(len(y) + 1)
@@ -54,8 +54,8 @@ def words(lengths, alphabet, seed=0):
     return ["".join(chr(97 + c) for c in rng.integers(0, alphabet, n)) for n in lengths]
 
 
-def swapped(text, n_swaps, rng):
-    """Some neighbours swapped, and some symbols lost."""
+def swap_and_delete(text, n_swaps, rng):
+    """Return a text with some neighbours swapped and some symbols deleted."""
     output = list(text)
     for i in rng.integers(0, len(output) - 1, n_swaps):
         output[i], output[i + 1] = output[i + 1], output[i]
@@ -64,8 +64,8 @@ def swapped(text, n_swaps, rng):
     return "".join(output) or "a"
 
 
-def compared(objects, omegas, distance):
-    """Through all that the loops are given: prepared, pickled, filled."""
+def task_distances(objects, omegas, distance):
+    """Return distances computed as in a task: prepared, pickled, filled."""
     sets = [dk.SampleSets.from_strings(side, "abcdefghijklmnopqrstuvwxyz") for side in (objects, omegas)]
     distance = distance.for_alphabet("abcdefghijklmnopqrstuvwxyz")
     packed = distance.prepare(sets[1].points, sets[1].offsets)
@@ -76,12 +76,12 @@ def compared(objects, omegas, distance):
 
 @pytest.mark.parametrize("distance", [OSA, INDEL], ids=["osa", "indel"])
 @pytest.mark.parametrize("alphabet", [1, 2, 4, 26])
-def test_bits_equal_the_table_at_every_length(distance, alphabet):
+def test_bit_parallel_distances_equal_the_table_at_every_length(distance, alphabet):
     objects = words([1, 2, 3, 4, 5, 33, 66], alphabet)
     omegas = words(EDGES, alphabet, seed=1)
     expected = tables(objects, omegas, distance)
-    np.testing.assert_array_equal(compared(objects, omegas, distance), expected)
-    np.testing.assert_array_equal(compared(omegas, objects, distance), expected.T)
+    np.testing.assert_array_equal(task_distances(objects, omegas, distance), expected)
+    np.testing.assert_array_equal(task_distances(omegas, objects, distance), expected.T)
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -95,42 +95,49 @@ def test_equals_rapidfuzz(weights):
         omegas = words(rng.integers(1, most, 150), alphabet, seed=1)
         options = {"dtype": np.int32, "workers": 1, "scorer_kwargs": {"weights": weights}}
         expected = process.cdist(objects, omegas, scorer=scorer.distance, **options)
-        np.testing.assert_array_equal(compared(objects, omegas, distance), expected)
-        np.testing.assert_array_equal(compared(objects, omegas[:2], distance), expected[:, :2])
+        np.testing.assert_array_equal(task_distances(objects, omegas, distance), expected)
+        np.testing.assert_array_equal(task_distances(objects, omegas[:2], distance), expected[:, :2])
 
 
 @pytest.mark.parametrize(("distance", "name"), [(OSA, "OSA"), (INDEL, "Indel")])
-def test_bits_equal_rapidfuzz_in_words_chains_and_bands(distance, name):
-    """Few long strings go by bands, many in chains; a swap may lie across the edge of words and of bands."""
+def test_bit_parallel_distances_equal_rapidfuzz_in_words_chains_and_bands(distance, name):
+    """A few long strings use bands, many use chains; a swap may cross the edge of a 64-bit word or of a band."""
     process = pytest.importorskip("rapidfuzz.process")
     scorer = getattr(pytest.importorskip("rapidfuzz.distance"), name)
     rng = np.random.default_rng(0)
     options = {"dtype": np.int32, "workers": 1}
     for alphabet, lengths in ((2, (1, 70)), (4, (50, 400)), (3, (900, 1500)), (26, (64, 300))):
         objects = words(rng.integers(*lengths, 6), alphabet)
-        omegas = [swapped(x, int(rng.integers(1, len(x) // 2 + 2)), rng) for x in objects if len(x) > 1]
+        omegas = [
+            swap_and_delete(x, int(rng.integers(1, len(x) // 2 + 2)), rng) for x in objects if len(x) > 1
+        ]
         omegas += words(rng.integers(*lengths, N_CHAINS + 9), alphabet, seed=1)
         expected = process.cdist(objects, omegas, scorer=scorer.distance, **options)
-        np.testing.assert_array_equal(compared(objects, omegas, distance), expected)
+        np.testing.assert_array_equal(task_distances(objects, omegas, distance), expected)
         for few in (omegas[:2], omegas[3 : 2 + MAX_BANDED_CHAINS]):
-            result = compared(objects, few, distance)
+            result = task_distances(objects, few, distance)
             np.testing.assert_array_equal(
                 result, process.cdist(objects, few, scorer=scorer.distance, **options)
             )
         kept = dk.Levenshtein(False, 37, 1, 1, distance.substitution, distance.transposition)
-        np.testing.assert_array_equal(compared(objects, omegas[:9], kept), np.minimum(expected[:, :9], 38))
+        np.testing.assert_array_equal(
+            task_distances(objects, omegas[:9], kept), np.minimum(expected[:, :9], 38)
+        )
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.text("abc", min_size=64, max_size=300), st.integers(0, 99), st.integers(0, 2**20))
 def test_bands_with_swaps_equal_chains(text, n_swaps, seed):
-    other = swapped(text, n_swaps, np.random.default_rng(seed)) + "a" * 70
+    other = swap_and_delete(text, n_swaps, np.random.default_rng(seed)) + "a" * 70
     for distance in (OSA, INDEL):
-        by_band, in_chains = compared([text], [other], distance), compared([text], [other] * 90, distance)
+        by_band, in_chains = (
+            task_distances([text], [other], distance),
+            task_distances([text], [other] * 90, distance),
+        )
         np.testing.assert_array_equal(in_chains, np.broadcast_to(by_band, (1, 90)))
 
 
-def drawn(rng, numbers=(0, 0.25, 0.5, 1, 2, 3, 0.1, 0.377)):
+def draw_distance(rng, numbers=(0, 0.25, 0.5, 1, 2, 3, 0.1, 0.377)):
     insertion, deletion = rng.choice(numbers, 2)
     transposition = None if rng.random() < 0.3 else float(rng.choice(numbers))
     return dk.Levenshtein(
@@ -143,20 +150,20 @@ def drawn(rng, numbers=(0, 0.25, 0.5, 1, 2, 3, 0.1, 0.377)):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_any_costs_equal_the_table(seed):
-    """To the rounding of costs to 2^-28 of w a symbol, and of results to float32."""
+    """Up to rounding: costs are multiples of 2^-28 of the largest, results are float32."""
     rng = np.random.default_rng(seed)
-    distance, alphabet = drawn(rng), int(rng.integers(1, 6))
+    distance, alphabet = draw_distance(rng), int(rng.integers(1, 6))
     objects = words([1, 4, 5, 6, 7, 23], alphabet, seed)
     omegas = words([1, 2, 9, 30, *rng.integers(1, 20, 150)], alphabet, seed + 1)
     expected = tables(objects, omegas, distance)
-    np.testing.assert_allclose(compared(objects, omegas, distance), expected, rtol=2**-23, atol=2**-20)
+    np.testing.assert_allclose(task_distances(objects, omegas, distance), expected, rtol=2**-23, atol=2**-20)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_costs_of_pairs_equal_the_table(seed):
-    """Also of symbols that only rows, only columns, or no string has."""
+    """Pairs may have symbols that occur only in rows, only in columns, or in no string."""
     rng = np.random.default_rng(seed)
-    distance = drawn(rng)
+    distance = draw_distance(rng)
     some = [pair for pair in itertools.permutations("abcdx", 2) if rng.random() < 0.5] or [("a", "b")]
     costs = {pair: float(rng.choice([0, 0.25, 1, 2.5, 0.61])) for pair in some}
     full = {(b, a): value for (a, b), value in costs.items()} | costs
@@ -170,7 +177,7 @@ def test_costs_of_pairs_equal_the_table(seed):
     objects, omegas = words([1, 5, 8, 20], 5, seed), words([1, 2, 7, 30, 12], 3, seed + 1)
     expected = tables(objects, omegas, distance, full)
     close = {"rtol": 2**-23, "atol": 2**-20}
-    np.testing.assert_allclose(compared(objects, omegas, with_pairs), expected, **close)
+    np.testing.assert_allclose(task_distances(objects, omegas, with_pairs), expected, **close)
     np.testing.assert_allclose(dk.distance_matrix(objects, omegas, with_pairs), expected, **close)
     as_bytes = [[x.encode() for x in side] for side in (objects, omegas)]
     np.testing.assert_allclose(dk.distance_matrix(*as_bytes, with_pairs), expected, **close)
@@ -181,7 +188,7 @@ def test_costs_of_pairs_equal_the_table(seed):
     )
 
 
-def test_a_matrix_of_costs_and_a_dict_say_the_same():
+def test_costs_as_matrix_and_as_dict_are_equivalent():
     matrix = np.array([[0, 0.5, 2], [0.5, 0, 1], [2, 1, 0]])
     pairs = {("a", "b"): 0.5, ("a", "c"): 2.0}
     given = [dk.Levenshtein(substitution_costs=costs) for costs in (("abc", matrix), pairs)]
@@ -196,7 +203,7 @@ def test_a_matrix_of_costs_and_a_dict_say_the_same():
     )
 
 
-def test_many_symbols_take_wider_tables_with_the_same_values():
+def test_alphabets_of_hundreds_of_symbols_equal_the_table():
     rng = np.random.default_rng(0)
     texts = ["".join(map(chr, rng.integers(200, 900, n))) for n in (40, 50, 60, 70, 30)]
     texts += [texts[0][5:], texts[1][::-1]]
@@ -208,7 +215,7 @@ def test_many_symbols_take_wider_tables_with_the_same_values():
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text("abc", min_size=1, max_size=80), min_size=3, max_size=5))
-def test_laws(texts):
+def test_bounds_between_levenshtein_osa_and_indel(texts):
     D = {name: dk.distance_matrix(texts, distance=name) for name in ("levenshtein", "osa", "indel")}
     same = [[x == y for y in texts] for x in texts]
     for result in D.values():
@@ -222,7 +229,7 @@ def test_laws(texts):
     assert (D["indel"] <= 2 * D["levenshtein"]).all()
 
 
-def test_swaps_are_no_metric_and_without_swaps_it_is_the_edit_distance():
+def test_osa_is_not_a_metric_and_equals_levenshtein_without_swaps():
     D = dk.distance_matrix(["ca", "ac", "abc"], distance="osa")
     assert D[0, 2] > D[0, 1] + D[1, 2]
     rng = np.random.default_rng(0)
@@ -234,20 +241,22 @@ def test_swaps_are_no_metric_and_without_swaps_it_is_the_edit_distance():
 
 
 @pytest.mark.parametrize("distance", [OSA, INDEL, dk.Levenshtein(insertion=1, deletion=3, substitution=2.5)])
-def test_rows_and_columns_depend_on_nothing_else(distance):
+def test_entries_do_not_depend_on_other_rows_and_columns(distance):
     rng = np.random.default_rng(0)
     objects = words(rng.integers(1, 90, 8), 4)
     omegas = words([*rng.integers(1, 64, 300), *rng.integers(64, 200, N_CHAINS + 5)], 4, seed=1)
-    D = compared(objects, omegas, distance)
+    D = task_distances(objects, omegas, distance)
     for i in (0, 3, 7):
-        np.testing.assert_array_equal(compared(objects[i : i + 1], omegas, distance), D[i : i + 1])
+        np.testing.assert_array_equal(task_distances(objects[i : i + 1], omegas, distance), D[i : i + 1])
     order = rng.permutation(len(omegas))
     for some in (order, order[:1], order[:40]):
-        np.testing.assert_array_equal(compared(objects, [omegas[j] for j in some], distance), D[:, some])
+        np.testing.assert_array_equal(
+            task_distances(objects, [omegas[j] for j in some], distance), D[:, some]
+        )
 
 
-def test_one_of_insertion_and_deletion_alone():
-    """D[i, j] is what turns i into j, and j into i costs what the two change places for."""
+def test_unequal_insertion_and_deletion_give_an_asymmetric_distance():
+    """D[i, j] is the cost of turning i into j; exchanging the two costs transposes D."""
     texts = words([3, 8, 70, 12], 3)
     one = dk.Levenshtein(insertion=1, deletion=2.5, substitution=2)
     other = dk.Levenshtein(insertion=2.5, deletion=1, substitution=2)
@@ -264,7 +273,7 @@ def test_one_of_insertion_and_deletion_alone():
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_normalised_by_the_largest_distance_of_such_lengths(weights):
+def test_normalize_divides_by_the_largest_distance_for_both_lengths(weights):
     metrics = pytest.importorskip("rapidfuzz.distance").Levenshtein
     texts = [*words([1, 5, 20, 90, 64], 3), "zzzz"]
     distance = dk.Levenshtein(True, None, *weights)
@@ -279,7 +288,7 @@ def test_normalised_by_the_largest_distance_of_such_lengths(weights):
 
 
 @pytest.mark.parametrize("name", ["osa", "indel", "typed"])
-def test_embeddings_stores_and_model_files(tmp_path, name):
+def test_embeddings_from_stores_and_model_files_are_identical(tmp_path, name):
     distance = (
         dk.Levenshtein(transposition=0.5, substitution_costs={("a", "b"): 0.5}) if name == "typed" else name
     )
@@ -297,7 +306,7 @@ def test_embeddings_stores_and_model_files(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"insertion": -1}, "insertion must be"),
         ({"deletion": np.nan}, "deletion must be"),
@@ -317,8 +326,8 @@ def test_embeddings_stores_and_model_files(tmp_path, name):
         ({"substitution_costs": ("ab", np.ones((2, 2)))}, "must be 0 for equal symbols; got 1 for 'a'"),
     ],
 )
-def test_what_is_no_cost_is_refused(options, told):
-    with pytest.raises((ValueError, TypeError), match=told):
+def test_invalid_costs_are_refused(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         dk.Levenshtein(**options)
 
 

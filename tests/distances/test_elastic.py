@@ -1,4 +1,4 @@
-"""ERP, TWED, MSM and soft-DTW against plain tables and aeon, and their laws; DTW along diagonals as in lanes."""
+"""ERP, TWED, MSM and soft-DTW against plain tables and aeon, and their properties; DTW with few landmarks."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ RULES = {ERP: erp, TWED: twed, MSM: msm, SoftDTW: soft}
 
 
 def table(x, y, distance):
-    """The whole table, cell by cell; index 0 is before the first point, where TWED has a point of zeros."""
+    """Fill the whole table by cells; index 0 is before the first point, where TWED has a point of zeros."""
     n, m = len(x), len(y)
     radius = INF if distance.band is None else np.floor(distance.band * max(n, m))
     x, y = (np.vstack([np.zeros((1, a.shape[1])), a.astype(np.float64)]) for a in (x, y))
@@ -92,7 +92,7 @@ def table(x, y, distance):
 
 
 def tables(objects, omegas, distance):
-    if isinstance(distance, MSM):  # of each variable by itself
+    if isinstance(distance, MSM):  # each variable separately
         each = [
             ([x[:, e : e + 1] for x in objects], [y[:, e : e + 1] for y in omegas])
             for e in range(objects[0].shape[1])
@@ -101,7 +101,7 @@ def tables(objects, omegas, distance):
     return np.array([[table(x, y, distance) for y in omegas] for x in objects])
 
 
-def of_band(band):
+def distances_with_band(band):
     return [ERP(0.3, band), TWED(0.1, 0.7, band), MSM(0.4, band), SoftDTW(0.5, band, divergence=False)]
 
 
@@ -109,7 +109,7 @@ def of_band(band):
 @pytest.mark.parametrize("band", [None, 0.0, 0.2, 1.0])
 def test_equal_the_table(band, d):
     objects, omegas = series([1, 2, 3, 17], d), series([1, 2, 7, 23], d, seed=1)
-    for distance in of_band(band):
+    for distance in distances_with_band(band):
         result, expected = distances(distance, objects, omegas), tables(objects, omegas, distance)
         np.testing.assert_allclose(result, expected, rtol=2e-6, atol=2e-6 * np.abs(expected).max())
 
@@ -120,10 +120,10 @@ def test_equal_the_table(band, d):
     d=st.integers(1, 3),
     seed=st.integers(0, 1000),
 )
-def test_they_are_metrics_but_for_soft_dtw(lengths, d, seed):
+def test_erp_twed_and_msm_are_metrics_and_soft_dtw_is_a_divergence(lengths, d, seed):
     objects = series(lengths, d, seed)
-    objects.append(np.concatenate([objects[0], objects[0][-1:]]))  # the last point once more
-    for distance in of_band(None)[:3]:
+    objects.append(np.concatenate([objects[0], objects[0][-1:]]))  # the last point repeated
+    for distance in distances_with_band(None)[:3]:
         D = distances(distance, objects, objects).astype(np.float64)
         np.testing.assert_array_equal(np.diag(D), 0)
         np.testing.assert_allclose(D, D.T, rtol=1e-6)
@@ -144,9 +144,9 @@ def test_soft_dtw_tends_to_dtw():
         assert (hard - result <= gamma * np.log(3) * 64 + 1e-5 * hard).all()
 
 
-def test_rows_and_columns_depend_on_nothing_else():
+def test_entries_do_not_depend_on_other_rows_and_columns():
     objects, omegas = series([5, 12, 30], 2), series([4, 9, 31], 2, seed=1)
-    for distance in of_band(0.5):
+    for distance in distances_with_band(0.5):
         D = distances(distance, objects, omegas)
         for i in range(3):
             np.testing.assert_array_equal(
@@ -157,8 +157,8 @@ def test_rows_and_columns_depend_on_nothing_else():
 
 @pytest.mark.parametrize("band", [None, 0.1])
 @pytest.mark.parametrize(("d", "ground"), [(1, "euclidean"), (7, "sqeuclidean")])
-def test_few_series_have_the_bits_of_many(d, ground, band):
-    """Along diagonals and in lanes: few landmarks have the same columns as in a pack."""
+def test_few_and_many_landmarks_give_bit_identical_columns(d, ground, band):
+    """A few landmarks are computed along diagonals, many in SIMD lanes."""
     objects, omegas = (
         series([3, 40, 91], d),
         series([100 + j % 7 for j in range(dtw.N_LANES + 20)], d, seed=1),
@@ -171,7 +171,7 @@ def test_few_series_have_the_bits_of_many(d, ground, band):
     np.testing.assert_array_equal(distances(distance, objects, omegas)[:, : dtw.N_LANES], D)
 
 
-def test_they_are_known_by_name_and_learned_from():
+def test_elastic_distances_work_by_name():
     sets = series(range(3, 23), 2)
     for name in ("erp", "twed", "msm", "soft-dtw"):
         A = dk.DistanceEmbedding(name, n_components=8, random_state=0).fit_transform(sets)
@@ -182,13 +182,13 @@ def test_they_are_known_by_name_and_learned_from():
     )
 
 
-def test_equal_aeon():
-    """But for ERP, whose border aeon 1.6 fills with the sum over the whole series: that is above the paper's."""
+def test_twed_and_msm_equal_aeon():
+    """Without ERP: aeon 1.6 fills its border with the sum over the whole series, which exceeds the paper's value."""
     aeon = pytest.importorskip("aeon.distances")
     objects = series([12, 12, 12], 1)
     X = np.array([x.T.astype(np.float64) for x in objects])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba's of aeon
+        warnings.simplefilter("ignore")  # Numba warnings from aeon
         expected = {
             TWED(0.1, 0.7): aeon.twe_pairwise_distance(X, nu=0.1, lmbda=0.7),
             MSM(0.4): aeon.msm_pairwise_distance(X, c=0.4),
@@ -208,6 +208,6 @@ def test_equal_aeon():
         (lambda: SoftDTW(gamma=0), "gamma must be a positive number"),
     ],
 )
-def test_what_is_refused(make, message):
+def test_invalid_options_are_refused_by_name(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -1,4 +1,4 @@
-"""Energy distance against SciPy, on the line and in space, and its laws."""
+"""Energy distance against SciPy in one and several dimensions, and its properties."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from distances.set_laws import (
     collection,
     expected,
     matrix,
-    repeated,
-    shuffled,
+    shuffle_points,
     stack,
+    weighted_and_repeated,
 )
 from dkdist.distances.energy import Energy
 
@@ -27,7 +27,7 @@ def squared_energy(x, a, y, b):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("d", [1, 2, 3, 10])
-def test_as_scipy(d, weighted):
+def test_equals_the_definition_with_scipy_distances(d, weighted):
     rng = np.random.default_rng(d)
     omegas, objects = collection(rng, 70, d, weighted), collection(rng, 5, d, weighted, largest=150)
     D2, right = matrix(Energy(squared=True), omegas, objects), expected(squared_energy, omegas, objects)
@@ -35,7 +35,7 @@ def test_as_scipy(d, weighted):
     np.testing.assert_allclose(matrix(Energy(), omegas, objects), np.sqrt(right), rtol=1e-5)
 
 
-def test_on_the_line_it_is_the_statistic_of_scipy():
+def test_in_one_dimension_it_equals_scipy_energy_distance():
     rng = np.random.default_rng(0)
     omegas, objects = collection(rng, 9, 1, True), collection(rng, 5, 1, True)
     right = expected(lambda x, a, y, b: energy_distance(x[:, 0], y[:, 0], a, b), omegas, objects)
@@ -43,8 +43,8 @@ def test_on_the_line_it_is_the_statistic_of_scipy():
 
 
 @given(seed=SEEDS)
-def test_on_the_line_it_is_that_of_space(seed):
-    """A line in the plane: points of equal coordinates."""
+def test_points_on_a_line_in_the_plane_have_the_one_dimensional_distance(seed):
+    """The points of the plane have two equal coordinates."""
     rng = np.random.default_rng(seed)
     points, offsets, weights = collection(rng, 6, 1, bool(rng.integers(2)))
     plane = np.repeat(points / 8, 2, axis=1)
@@ -55,7 +55,7 @@ def test_on_the_line_it_is_that_of_space(seed):
 
 @pytest.mark.parametrize("distance", [Energy(), Energy(squared=True)], ids=repr)
 @given(seed=SEEDS)
-def test_bits_depend_on_one_object_and_one_omega(distance, seed):
+def test_entries_do_not_depend_on_other_rows_and_columns(distance, seed):
     rng = np.random.default_rng(seed)
     d, weighted = int(rng.choice([1, 2, 3, 5])), bool(rng.integers(2))
     omegas, objects = collection(rng, 140, d, weighted, 9), collection(rng, 6, d, weighted, 70)
@@ -69,7 +69,7 @@ def test_it_is_a_metric(seed):
     D = matrix(Energy(), sets, sets).astype(np.float64)
     np.testing.assert_allclose(D, D.T, rtol=1e-6, atol=1e-7)
     assert (D[:, None, :] <= D[:, :, None] + D[None, :, :] + 1e-6 * D.max()).all()
-    again = matrix(Energy(), shuffled(rng, *sets), sets)
+    again = matrix(Energy(), shuffle_points(rng, *sets), sets)
     np.testing.assert_allclose(again, D, rtol=1e-6, atol=1e-7)
     off = ~np.eye(8, dtype=bool)
     assert again.diagonal().max() < 1e-6 < again[off].min()
@@ -79,14 +79,14 @@ def test_it_is_a_metric(seed):
 @given(seed=SEEDS)
 def test_weights_count_as_repeated_points(d, seed):
     rng = np.random.default_rng(seed)
-    objects, objects_again = repeated(rng, *collection(rng, 4, d)[:2])
-    omegas, omegas_again = repeated(rng, *collection(rng, 7, d)[:2])
+    objects, objects_again = weighted_and_repeated(rng, *collection(rng, 4, d)[:2])
+    omegas, omegas_again = weighted_and_repeated(rng, *collection(rng, 7, d)[:2])
     result, right = matrix(Energy(), omegas, objects), matrix(Energy(), omegas_again, objects_again)
     np.testing.assert_allclose(result, right, rtol=1e-6)
 
 
 @pytest.mark.parametrize("d", [1, 2, 20])
-def test_a_shift_of_everything_changes_nothing(d):
+def test_distances_are_translation_invariant(d):
     rng = np.random.default_rng(d)
     sets = stack([rng.integers(-8, 8, (n, d)) / 8 for n in (1, 5, 9, 40)])
     far = ((sets[0] + 1e6).astype(np.float32), *sets[1:])

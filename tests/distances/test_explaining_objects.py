@@ -1,4 +1,4 @@
-"""Random objects chosen by targets: against ridge regressions solved one by one, and what they are for."""
+"""Landmarks selected by targets: against ridge regressions solved one by one, and their effect on accuracy."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import dkdist as dk
 from dkdist.distances.landmark_selection import RELATIVE_PENALTY, select_landmarks, target_matrix
 
 
-def left(F, T, chosen, penalty):
-    """The penalised squares that ridge regression on these columns leaves."""
+def penalized_residual(F, T, chosen, penalty):
+    """Return the penalised residual sum of squares of ridge regression on these columns."""
     S = F[:, chosen]
     W = np.linalg.solve(S.T @ S + penalty * np.eye(len(chosen)), S.T @ T)
     return ((T - S @ W) ** 2).sum() + penalty * (W**2).sum()
 
 
 @pytest.mark.parametrize("k", [1, 3])
-def test_each_is_the_one_that_leaves_least(k):
-    """Every ridge regression of every step solved by itself; columns twice and a constant one among them."""
+def test_each_selected_column_minimizes_the_penalized_residual(k):
+    """Solve every ridge regression of every step; two columns are equal and one is constant."""
     rng = np.random.default_rng(k)
     F = np.exp(-rng.random((40, 14)) * 3)
     F[:, 5], F[:, 9] = F[:, 2], 1.0
@@ -29,12 +29,12 @@ def test_each_is_the_one_that_leaves_least(k):
     assert len(set(chosen.tolist())) == 10
     for j in range(10):
         free = [c for c in range(14) if c not in chosen[:j]]
-        least = min(left(F, T, [*chosen[:j], c], penalty) for c in free)
-        # sums of some 40 products, divided by what is left of a column, at least the penalty
-        assert left(F, T, chosen[: j + 1], penalty) == pytest.approx(least, rel=1e-9)
+        least = min(penalized_residual(F, T, [*chosen[:j], c], penalty) for c in free)
+        # rounding of about 40 products, divided by a column residual that is at least the penalty
+        assert penalized_residual(F, T, chosen[: j + 1], penalty) == pytest.approx(least, rel=1e-9)
 
 
-def test_targets_are_numbers_in_their_deviations_or_columns_of_classes():
+def test_targets_are_scaled_numbers_or_one_hot_classes():
     sets = dk.SampleSets.from_arrays([np.zeros((1, 1))] * 4)
     np.testing.assert_allclose(target_matrix(sets, [1.0, 2.0, 3.0, 2.0])[:, 0].std(), 1)
     np.testing.assert_array_equal(
@@ -47,7 +47,7 @@ def test_targets_are_numbers_in_their_deviations_or_columns_of_classes():
 
 
 def strings(n, seed=0):
-    """Random strings, a word in the middle that tells the class, and another that tells nothing."""
+    """Return random strings with one word that determines the class and one uninformative word; and classes."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
     words = (("GATTACA", "CCTTCCT"), ("AAAAAAAAAA", "TGTGTGTGTG", "CGCGCGCGCG", "TTTTTTTTTT"))
@@ -55,8 +55,8 @@ def strings(n, seed=0):
     return [end + words[0][a] + words[1][rng.integers(4)] for end, a in zip(ends, y, strict=True)], y
 
 
-def test_few_that_are_chosen_by_targets_tell_classes_that_random_ones_do_not():
-    """On other strings, with three of 300, over twenty seeds: by more than three standard errors."""
+def test_supervised_landmarks_beat_random_ones_on_new_strings():
+    """3 landmarks of 300 strings, 20 seeds: the mean gain exceeds three standard errors."""
     (train, y), (new, truth) = strings(300), strings(300, 1)
 
     def score(sampler, seed):
@@ -69,7 +69,7 @@ def test_few_that_are_chosen_by_targets_tell_classes_that_random_ones_do_not():
 
 
 @pytest.mark.parametrize("gamma", ["auto", 0, 0.5, [0.1, 1.0]])
-def test_chosen_objects_are_of_the_data_and_follow_from_targets_in_any_order(gamma, tmp_path):
+def test_supervised_landmarks_are_sets_of_the_data_and_follow_joined_targets(gamma, tmp_path):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(1)
     arrays = [rng.normal(i % 3, 1, (5, 2)) for i in range(60)]
@@ -94,7 +94,7 @@ def test_chosen_objects_are_of_the_data_and_follow_from_targets_in_any_order(gam
     assert other.spec_ != embedding.spec_
 
 
-def test_bad_sets_that_are_left_out_move_no_target():
+def test_skipping_an_invalid_set_keeps_targets_aligned():
     rng = np.random.default_rng(2)
     arrays = [rng.normal(i % 2, 1, (4, 1)) for i in range(40)]
     weights, y = [np.ones(4)] * 40, np.arange(40) % 2
@@ -119,13 +119,13 @@ def test_bad_sets_that_are_left_out_move_no_target():
         ([1] * 6, "y must have at least 2 distinct values"),
     ],
 )
-def test_targets_that_say_nothing_are_refused(y, message):
+def test_missing_invalid_or_constant_targets_are_refused(y, message):
     sets = [np.full((2, 1), float(i)) for i in range(6)]
     with pytest.raises(ValueError, match=message):
         dk.DistanceEmbedding("energy", "supervised", 3, random_state=0).fit(sets, y)
 
 
-def test_more_than_there_are_and_several_numbers_a_pair_are_refused():
+def test_too_many_landmarks_and_distances_with_two_parts_are_refused():
     sets, y = [np.full((2, 1), float(i)) for i in range(6)], np.arange(6.0)
     with pytest.raises(ValueError, match="at most 6, the number of sampled objects"):
         dk.DistanceEmbedding("energy", "supervised", 7).fit(sets, y)

@@ -1,4 +1,4 @@
-"""Few plain points are compared at once: values, refusals and warnings are those of the ordinary way, bit for bit."""
+"""Fast path for few plain points: values, errors and warnings equal those of the general path, bit for bit."""
 
 import warnings
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ DISTANCES = (
 
 
 def outcome(call):
-    """The bytes of what a call gives, or its refusal; and what it warns of."""
+    """Return the bytes of the result or the error, and the warnings."""
     with warnings.catch_warnings(record=True) as message:
         warnings.simplefilter("always")
         try:
@@ -46,22 +46,22 @@ def outcome(call):
 
 
 @contextmanager
-def ordinarily():
-    """Nothing is known of few plain points."""
+def without_fast_path():
+    """Disable the fast path for few plain points."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (distance_module, few_plain_sets):
             patch.setattr(module, "small_sample_sets", lambda arrays: None)
         yield
 
 
-def ordinary(call):
-    """The outcome where nothing is known of few plain points."""
-    with ordinarily():
+def outcome_without_fast_path(call):
+    """Return the outcome of the general path."""
+    with without_fast_path():
         return outcome(call)
 
 
-def drawn(rng):
-    """Some arrays, of points that are plain and of points that are not."""
+def draw_arrays(rng):
+    """Return some arrays that may or may not be eligible for the fast path."""
     d, n_sets = int(rng.integers(1, 4)), int(rng.integers(1, 5))
     scale, shift = (
         rng.choice([1e-16, 1e-15, 1e-9, 1, 300, 1e14, 1e15, 1e17]),
@@ -92,8 +92,8 @@ def drawn(rng):
 
 @given(SEEDS)
 @settings(max_examples=300, deadline=None)
-def test_few_plain_sets_are_those_of_the_ordinary_way(seed):
-    arrays = drawn(np.random.default_rng(seed))
+def test_fast_path_builds_the_same_sets_as_the_general_path(seed):
+    arrays = draw_arrays(np.random.default_rng(seed))
     few = small_sample_sets(arrays)
     if few is not None:
         with warnings.catch_warnings():
@@ -108,25 +108,25 @@ def test_few_plain_sets_are_those_of_the_ordinary_way(seed):
 
 @given(SEEDS)
 @settings(max_examples=150, deadline=None)
-def test_both_ways_give_the_same_and_refuse_the_same(seed):
+def test_fast_and_general_path_have_the_same_values_and_errors(seed):
     rng = np.random.default_rng(seed)
-    arrays, distance = drawn(rng), DISTANCES[rng.integers(len(DISTANCES))]
-    other = drawn(rng) if rng.integers(2) else None
+    arrays, distance = draw_arrays(rng), DISTANCES[rng.integers(len(DISTANCES))]
+    other = draw_arrays(rng) if rng.integers(2) else None
 
     def matrix():
         return dk.distance_matrix(arrays, other, distance)
 
-    assert outcome(matrix) == ordinary(matrix)
+    assert outcome(matrix) == outcome_without_fast_path(matrix)
     if not isinstance(distance, str):
 
         def pair():
             return distance(arrays[0], arrays[-1])
 
-        assert outcome(pair) == ordinary(pair)
+        assert outcome(pair) == outcome_without_fast_path(pair)
 
 
 @pytest.mark.parametrize("distance", DISTANCES[:12], ids=lambda distance: type(distance).__name__)
-def test_usual_points_are_plain(distance):
+def test_typical_points_take_the_fast_path(distance):
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.standard_normal((200, 1)), axis=0)
     usual = [
@@ -145,15 +145,15 @@ def test_usual_points_are_plain(distance):
         if distance.n_parts == 1:
             matrix, pair = both()
             assert matrix[0, 1] == pair
-            with ordinarily():
+            with without_fast_path():
                 ordinary_matrix, ordinary_pair = both()
             np.testing.assert_array_equal(matrix, ordinary_matrix)
             assert pair == ordinary_pair
 
 
 @pytest.mark.parametrize("distance", DISTANCES[:12], ids=lambda distance: type(distance).__name__)
-def test_matrices_of_more_points_are_those_of_the_ordinary_way(distance):
-    """More than are few, at once where all would be made in one tile."""
+def test_fast_path_for_one_tile_equals_the_general_path(distance):
+    """More points than the limit, computed at once because the matrix is a single tile."""
     walk = np.cumsum(np.random.default_rng(1).standard_normal((100, 1)), axis=0)
     sets = [(k + 1) * walk[k:] for k in range(6)]
     for other in (None, sets[:2]):
@@ -161,7 +161,7 @@ def test_matrices_of_more_points_are_those_of_the_ordinary_way(distance):
         def matrix(other=other):
             return dk.distance_matrix(sets, other, distance)
 
-        assert outcome(matrix) == ordinary(matrix)
+        assert outcome(matrix) == outcome_without_fast_path(matrix)
     if isinstance(distance, dk.DynamicTimeWarping):
         assert few_plain_sets.small_point_matrix(distance, sets, None) is not None
 
@@ -189,5 +189,5 @@ def test_matrices_of_more_points_are_those_of_the_ordinary_way(distance):
         [np.array([[0.1], [0.1 + 1e-12], [0.3], [0.7]])],
     ],
 )
-def test_all_else_is_looked_at(arrays):
+def test_unusual_input_leaves_the_fast_path(arrays):
     assert small_sample_sets(arrays) is None

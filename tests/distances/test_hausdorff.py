@@ -1,4 +1,4 @@
-"""Hausdorff and Chamfer distances against SciPy, and their laws."""
+"""Hausdorff and Chamfer distances against SciPy, and their properties."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from distances.set_laws import (
     collection,
     expected,
     matrix,
-    repeated,
-    shuffled,
+    shuffle_points,
     stack,
+    weighted_and_repeated,
 )
 from dkdist.distances.hausdorff import Chamfer, DirectedModifiedHausdorff, Hausdorff, ModifiedHausdorff
 
@@ -38,7 +38,7 @@ ORACLES = {
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 128])
 @pytest.mark.parametrize("distance", ORACLES, ids=repr)
-def test_as_scipy(distance, d):
+def test_equals_scipy(distance, d):
     rng = np.random.default_rng(d)
     for weighted in (False, True)[: 1 + distance.takes_weights]:
         omegas, objects = collection(rng, 70, d, weighted), collection(rng, 5, d, weighted, largest=70)
@@ -56,7 +56,7 @@ def test_directed_means_are_two_features():
 
 
 def test_each_mean_is_over_its_own_set():
-    """Sizes 1 and 3: with the paper's M and N swapped the distance would be 6 or 2/3."""
+    """For sizes 1 and 3 the distance would be 6 or 2/3 with M and N of the paper swapped."""
     one, three = np.array([[0.0]]), np.array([[1.0], [2.0], [3.0]])
     assert matrix(ModifiedHausdorff(), stack([three]), stack([one])) == 2.0
     parts = matrix(DirectedModifiedHausdorff(), stack([three]), stack([one]))
@@ -65,7 +65,7 @@ def test_each_mean_is_over_its_own_set():
 
 @pytest.mark.parametrize("distance", ALL, ids=repr)
 @given(seed=SEEDS)
-def test_bits_depend_on_one_object_and_one_omega(distance, seed):
+def test_entries_do_not_depend_on_other_rows_and_columns(distance, seed):
     rng = np.random.default_rng(seed)
     d, weighted = int(rng.choice([1, 2, 3, 5, 33])), bool(rng.integers(2)) and distance.takes_weights
     omegas, objects = collection(rng, 140, d, weighted, 9), collection(rng, 6, d, weighted, 70)
@@ -74,15 +74,15 @@ def test_bits_depend_on_one_object_and_one_omega(distance, seed):
 
 @pytest.mark.parametrize("distance", ALL, ids=repr)
 @given(seed=SEEDS)
-def test_laws(distance, seed):
+def test_symmetry_and_zero_only_for_equal_sets(distance, seed):
     rng = np.random.default_rng(seed)
     sets = collection(rng, 5, int(rng.integers(1, 12)))
     D = matrix(distance, sets, sets)
     mirrored = np.concatenate([D[:, 5:].T, D[:, :5].T], axis=1) if distance.n_parts == 2 else D.T
     np.testing.assert_allclose(mirrored, D, rtol=1e-6)
-    other = shuffled(rng, *sets)
+    other = shuffle_points(rng, *sets)
     np.testing.assert_allclose(matrix(distance, other, sets), D, rtol=1e-6)
-    for k in range(distance.n_parts):  # sets of the same points are at distance zero, others are not
+    for k in range(distance.n_parts):  # zero exactly for sets of the same points
         part = matrix(distance, other, sets)[:, 5 * k : 5 * (k + 1)]
         np.testing.assert_array_equal(part == 0, np.eye(5, dtype=bool))
 
@@ -99,14 +99,14 @@ def test_hausdorff_is_a_metric(seed):
 @given(seed=SEEDS)
 def test_weights_count_as_repeated_points(distance, seed):
     rng = np.random.default_rng(seed)
-    objects, objects_again = repeated(rng, *collection(rng, 4, 3)[:2])
-    omegas, omegas_again = repeated(rng, *collection(rng, 7, 3)[:2])
+    objects, objects_again = weighted_and_repeated(rng, *collection(rng, 4, 3)[:2])
+    omegas, omegas_again = weighted_and_repeated(rng, *collection(rng, 7, 3)[:2])
     np.testing.assert_allclose(
         matrix(distance, omegas, objects), matrix(distance, omegas_again, objects_again), rtol=1e-6
     )
 
 
-def test_weights_are_refused_where_they_have_no_meaning():
+def test_hausdorff_refuses_weights():
     sets = collection(np.random.default_rng(0), 3, 2)
     weights = np.ones(len(sets[0]), np.float32)
     with pytest.raises(ValueError, match="does not use weights"):
@@ -117,7 +117,7 @@ def test_weights_are_refused_where_they_have_no_meaning():
 
 @pytest.mark.parametrize("d", [2, 128])
 @pytest.mark.parametrize("distance", ORACLES, ids=repr)
-def test_no_digit_is_lost_far_from_the_origin_or_between_near_points(distance, d):
+def test_accurate_far_from_the_origin_and_for_near_points(distance, d):
     rng = np.random.default_rng(d)
     x = (rng.integers(-8, 8, (9, d)) / 8 + 1e6).astype(np.float32)  # 2^-4 is float32's step there
     sets = stack([x, x + np.float32(0.0625), x[::-1], x[:3]])

@@ -1,4 +1,4 @@
-"""The distance of Jaro and Winkler against its definition, its published values and rapidfuzz, bit for bit."""
+"""Jaro-Winkler distance against its definition (bit for bit), its published values and rapidfuzz."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import dkdist as dk
 
 
 def jaro(x, y):
-    """By the definition: each symbol takes the first equal one that is free and near."""
+    """Compute the definition: each symbol matches the first equal one that is unmatched and within the window."""
     if not x or not y:
         return float(not x and not y)
     reach = max(max(len(x), len(y)) // 2 - 1, 0)
@@ -73,7 +73,7 @@ def test_equals_the_definition_at_every_length_and_empty_strings(alphabet, weigh
         *words([1, 9, 63, 64, 127, 128, 200], alphabet, seed=1),
     ]
     expected = np.array([[1 - similarity(x, y, weight) for y in omegas] for x in objects])
-    # the same operations in the same order; fused ones could move the last bit of a double, hence of a float32
+    # the same operations in the same order; a fused multiply-add could change the last bit
     np.testing.assert_allclose(compared(objects, omegas, weight), expected, rtol=2**-23, atol=2**-50)
 
 
@@ -96,7 +96,7 @@ def test_equals_rapidfuzz():
 
 
 def test_published_values():
-    """Of Winkler's papers: Jaro .944, .822, .767 and Winkler .961, .840, .813."""
+    """Values of Winkler's papers: Jaro 0.944, 0.822, 0.767 and Winkler 0.961, 0.840, 0.813."""
     pairs = [("MARTHA", "MARHTA"), ("DWAYNE", "DUANE"), ("DIXON", "DICKSONX")]
     for weight, expected in ((0, [0.944, 0.822, 0.767]), (0.1, [0.961, 0.840, 0.813])):
         result = [1 - compared([x], [y], weight)[0, 0] for x, y in pairs]
@@ -105,7 +105,7 @@ def test_published_values():
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text("abé\U0001f600", min_size=1, max_size=90), min_size=2, max_size=6))
-def test_laws(texts):
+def test_symmetry_identity_range_and_effect_of_the_prefix(texts):
     D = dk.distance_matrix(texts, distance="jaro-winkler")
     np.testing.assert_array_equal(D, D.T)
     np.testing.assert_array_equal(D == 0, [[x == y for y in texts] for x in texts])
@@ -116,12 +116,12 @@ def test_laws(texts):
     np.testing.assert_array_equal(D, dk.distance_matrix(texts, texts, "jaro-winkler"))
 
 
-def test_it_is_no_metric():
+def test_triangle_inequality_is_violated():
     D = dk.distance_matrix(["aba", "abab", "bab"], distance="jaro-winkler")
     assert D[0, 2] > D[0, 1] + D[1, 2] + 0.5
 
 
-def test_rows_and_columns_depend_on_nothing_else():
+def test_entries_do_not_depend_on_other_rows_and_columns():
     rng = np.random.default_rng(0)
     objects = words(rng.integers(1, 90, 12), 4)
     omegas = words([*rng.integers(1, 64, 300), *rng.integers(64, 200, 9)], 4, seed=1)
@@ -133,7 +133,7 @@ def test_rows_and_columns_depend_on_nothing_else():
         np.testing.assert_array_equal(compared(objects, [omegas[j] for j in some]), D[:, some])
 
 
-def test_embeddings_stores_codes_and_model_files(tmp_path):
+def test_embeddings_from_stores_codes_and_model_files_are_identical(tmp_path):
     texts = words([12, 9, 30, 70, 5, 16, 20], 4)
     distance = dk.JaroWinkler(0.2)
     embedding = dk.DistanceEmbedding(distance, n_components=6, gamma=0, random_state=0).fit(texts)
@@ -149,7 +149,7 @@ def test_embeddings_stores_codes_and_model_files(tmp_path):
 
 
 @pytest.mark.parametrize("weight", [-0.1, 0.3, np.nan, "0.1", True, None])
-def test_weights_that_are_none_are_refused(weight):
+def test_invalid_prefix_weights_are_refused(weight):
     with pytest.raises(ValueError, match="prefix_weight must"):
         dk.JaroWinkler(weight)
 

@@ -1,4 +1,4 @@
-"""The edit distance against the plain table and rapidfuzz, and the laws it keeps: all of it exact."""
+"""Levenshtein distance against the plain table and rapidfuzz, and its properties; all comparisons are exact."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_equals_the_table_at_every_length(alphabet):
     np.testing.assert_array_equal(distances(objects, omegas), tables(objects, omegas))
 
 
-def test_large_alphabets_and_symbols_that_no_omega_has():
+def test_large_alphabets_and_symbols_missing_from_omegas():
     objects = random_strings([40, 50], 55_000)
     omegas = [objects[0][:30], objects[1][5:] * 2, *random_strings([20, 90], 55_000, seed=1)]
     wide = (np.uint16, np.uint16)
@@ -98,7 +98,7 @@ def test_it_is_a_metric(strings):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_rows_and_columns_depend_on_nothing_else(normalize):
+def test_entries_do_not_depend_on_other_rows_and_columns(normalize):
     rng = np.random.default_rng(0)
     objects = random_strings(rng.integers(0, 90, 8), 4)
     omegas = random_strings([*rng.integers(0, 64, 500), *rng.integers(64, 200, N_CHAINS + 5)], 4, seed=1)
@@ -112,7 +112,7 @@ def test_rows_and_columns_depend_on_nothing_else(normalize):
 
 
 def by_rows(x, y):
-    """The plain table a row at a time: what comes from the left is a running minimum."""
+    """Compute the plain table by rows; insertions are a running minimum."""
     x, y = (np.array([ord(symbol) for symbol in text]) for text in (x, y))
     place = np.arange(len(y) + 1)
     row = place
@@ -133,7 +133,7 @@ def edited(text, n_edits, rng, alphabet):
 @pytest.mark.parametrize("alphabet", [1, 2, 30])
 @pytest.mark.parametrize("n_omegas", [3, MAX_BANDED_CHAINS + 3])
 def test_long_strings_in_bands_equal_the_table(alphabet, n_omegas):
-    """Few omegas go by bands alone, of many those that are nearly equal; cutoffs give up, and say so by one more."""
+    """Few omegas use bands only, many only if nearly equal; distances above a cutoff are returned as cutoff + 1."""
     rng = np.random.default_rng(alphabet)
     (text,) = random_strings([1100], alphabet, seed=9)
     objects = [text, *random_strings([1, 70, 1030], alphabet), edited(text, 30, rng, alphabet)]
@@ -149,7 +149,7 @@ def test_long_strings_in_bands_equal_the_table(alphabet, n_omegas):
 
 @settings(deadline=None, max_examples=60)
 @given(st.text("ab", min_size=64, max_size=300), st.integers(0, 40), st.integers(0, 300), st.integers(0, 99))
-def test_bands_and_cutoffs_for_any_strings(text, n_edits, cutoff, seed):
+def test_bands_and_cutoffs_equal_the_table_for_any_strings(text, n_edits, cutoff, seed):
     other = edited(text, n_edits, np.random.default_rng(seed), 99)
     for x, y in ((text, other + "a" * 64), (other, text), (text[::2], text)):
         expected = by_rows(x, y)
@@ -159,20 +159,20 @@ def test_bands_and_cutoffs_for_any_strings(text, n_edits, cutoff, seed):
 
 @pytest.mark.parametrize("n", [1, 3, 63, 64, 65, 127, 128, 129, 190, 255, 256, 257, 300])
 def test_two_texts_equal_the_table(n):
-    """On both sides of whole words, of columns in fours, and of the length from which bands are worth it."""
+    """Lengths around multiples of 64 bits, of 4 columns, and around the threshold for bands."""
     rng, (text,) = np.random.default_rng(n), random_strings([n], 5)
     others = [edited(text, k, rng, 5) for k in (1, 4, n // 9, n)] + random_strings(
         [1, 7, n, n + 2, 2 * n], 5, seed=1
     )
     for x, y in [(text, other) for other in others] + [(other, text) for other in others] + [(text, text)]:
         expected = table(x, y)
-        for shift in (0, 123):  # codes up to the last of ASCII
+        for shift in (0, 123):  # codes up to the end of ASCII
             x, y = (one.translate({code: code + shift for code in range(5)}) for one in (x, y))
             assert text_pair_distance((x + y).encode(), len(x), LEVENSHTEIN) == expected
             assert unbanded_distance((x + y).encode(), len(x)) == expected
 
 
-def test_a_cutoff_is_for_short_strings_too_and_before_the_length():
+def test_cutoff_applies_to_short_strings_and_before_normalization():
     objects, omegas = random_strings([0, 5, 40], 4), random_strings([3, 60, 90], 4, seed=1)
     kept = np.minimum(tables(objects, omegas), 11)
     np.testing.assert_array_equal(distances(objects, omegas, cutoff=10), kept)
@@ -195,7 +195,7 @@ def test_equals_rapidfuzz():
         np.testing.assert_array_equal(distances(objects, omegas), expected)
 
 
-def test_what_is_no_string_is_refused():
+def test_invalid_codes_and_weights_are_refused():
     with pytest.raises(ValueError, match=r"codes.*uint8 of shape \(3, 2\)"):
         Levenshtein().prepare(np.zeros((3, 2), np.uint8), np.array([0, 3]))
     with pytest.raises(ValueError, match="float32"):
@@ -204,14 +204,14 @@ def test_what_is_no_string_is_refused():
         Levenshtein().prepare(np.zeros((3, 1), np.uint8), np.array([0, 3]), np.ones(3, np.float32))
 
 
-FEW_OF = (
+FAST_PATH_DISTANCES = (
     "levenshtein", "osa", "indel", Levenshtein(normalize=True), Levenshtein(cutoff=9), Levenshtein(transposition=1),
 )  # fmt: skip
 
 
-@pytest.fixture(params=[False, True], ids=["by loops", "by rapidfuzz"])
-def with_peer(request, monkeypatch):
-    """The functions of rapidfuzz, or none as where it is not installed."""
+@pytest.fixture(params=[False, True], ids=["own code", "rapidfuzz"])
+def rapidfuzz_or_own_code(request, monkeypatch):
+    """Use rapidfuzz, or pretend that it is not installed."""
     if request.param:
         pytest.importorskip("rapidfuzz", reason="pip install 'dkdist[strings]'")
     else:
@@ -220,9 +220,9 @@ def with_peer(request, monkeypatch):
         monkeypatch.setattr(few, "_load_peer", lambda name: None)
 
 
-@pytest.mark.parametrize("distance", FEW_OF)
-def test_few_strings_are_compared_at_once_with_the_values_of_many(distance, with_peer):
-    """Symbols of two codes, and more strings than are few, go the ordinary way, which a seed asks for here."""
+@pytest.mark.parametrize("distance", FAST_PATH_DISTANCES)
+def test_fast_path_for_few_strings_equals_the_general_path(distance, rapidfuzz_or_own_code):
+    """Surrogate pairs and larger inputs use the general path; random_state=0 forces it."""
     rng = np.random.default_rng(3)
     texts = [*random_strings([1, 40, 63, 300], 60_000), "\ud800b", "\udc00" * 3]
     texts.append(edited(texts[3], 20, rng, 99))
@@ -246,8 +246,8 @@ def test_few_strings_are_compared_at_once_with_the_values_of_many(distance, with
 
 
 @pytest.mark.parametrize("name", ["levenshtein", "osa", "indel", "damerau-levenshtein"])
-def test_two_strings_are_compared_at_once_as_in_a_matrix(name, with_peer):
-    """Of every kind of symbols and on both sides of the lengths that rapidfuzz is given; a plain float."""
+def test_a_distance_of_two_strings_equals_the_matrix_entry(name, rapidfuzz_or_own_code):
+    """All kinds of symbols, lengths around the limits for rapidfuzz; the result is a plain float."""
     distance = DISTANCE_FACTORIES[name](1, 0)
     rng = np.random.default_rng(4)
     texts = [*random_strings([1, 63, 64, 65, 200], 3), *random_strings([300, 2100], 100), "\ud800b", "naïve"]
@@ -258,7 +258,7 @@ def test_two_strings_are_compared_at_once_as_in_a_matrix(name, with_peer):
         assert result == dk.distance_matrix([x], [y], name, random_state=0)[0, 0]
 
 
-def test_a_distance_of_two_objects_is_that_of_their_matrix():
+def test_calling_a_distance_equals_the_matrix_entry():
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((7, 2)), rng.standard_normal((9, 2)) + 100
     for distance in (
@@ -290,7 +290,7 @@ def test_a_distance_of_two_objects_is_that_of_their_matrix():
         dk.DirectedModifiedHausdorff()(x, y)
 
 
-def test_what_few_strings_are_not_is_refused_as_ever():
+def test_invalid_strings_leave_the_fast_path_and_are_refused():
     for sets in ([""], ["a", b"a"], ["a", ""], [], ["a", 1]):
         assert small_string_matrix("levenshtein", sets, None) is None
         with pytest.raises((ValueError, TypeError)):

@@ -1,4 +1,4 @@
-"""Random objects of the user's own, landmarks of the data, and sigma: against distances, kernels, and after saving."""
+"""User-supplied landmarks, Nystroem features, leverage scores and sigma: values, and the same after saving."""
 
 import numpy as np
 import pytest
@@ -14,32 +14,32 @@ WORDS = ["".join(RNG.choice(list("ACGT"), n)) for n in RNG.integers(2, 20, 30)]
 FAR = np.array([4e6, -3e7])
 
 
-def one(rng):
+def draw_object(rng):
     return rng.normal(size=(int(rng.integers(1, 6)), 2))
 
 
-def to(objects, **params):
+def embedding_with(objects, **params):
     return dk.DistanceEmbedding("energy", sampler=objects, gamma=0, random_state=0, **params)
 
 
-def test_given_objects_are_what_is_measured_to(tmp_path):
-    A = to(OBJECTS, n_components=3).fit_transform(SETS)
+def test_features_are_distances_to_user_supplied_objects(tmp_path):
+    A = embedding_with(OBJECTS, n_components=3).fit_transform(SETS)
     np.testing.assert_array_equal(A, dk.distance_matrix(SETS, OBJECTS, distance="energy").astype("f4"))
     store = dk.write_sets(tmp_path / "s", SETS)
     for objects in (dk.SampleSets.from_arrays(OBJECTS), dk.write_sets(tmp_path / "o", OBJECTS)):
-        np.testing.assert_array_equal(clone(to(objects)).fit(store).transform(store).compute(), A)
+        np.testing.assert_array_equal(clone(embedding_with(objects)).fit(store).transform(store).compute(), A)
     same = dk.DistanceEmbedding("energy", sampler=np.array([x[:3] for x in SETS]), gamma=0).fit(SETS)
     assert len(same.omegas_) == len(SETS)
 
 
-def test_given_objects_are_counted_from_where_the_sets_are():
-    near = to(SETS[:5]).fit_transform(SETS)
-    far = to([x + FAR for x in SETS[:5]]).fit_transform([x + FAR for x in SETS])
+def test_user_supplied_objects_use_the_origin_of_the_sets():
+    near = embedding_with(SETS[:5]).fit_transform(SETS)
+    far = embedding_with([x + FAR for x in SETS[:5]]).fit_transform([x + FAR for x in SETS])
     np.testing.assert_allclose(far, near, atol=1e-6 * np.abs(SETS[0]).max() * 100)
     assert (np.diag(far[:5]) == 0).all()
 
 
-def test_given_strings_may_have_symbols_of_their_own():
+def test_user_supplied_strings_may_have_other_symbols():
     embedding = dk.DistanceEmbedding("levenshtein", sampler=["GNT", "ACGT"], gamma=0).fit(WORDS)
     assert embedding.omegas_.strings() == ["GNT", "ACGT"]
     expected = dk.distance_matrix(["GAT", "NNN", *WORDS], ["GNT", "ACGT"], distance="levenshtein")
@@ -47,15 +47,19 @@ def test_given_strings_may_have_symbols_of_their_own():
     assert dk.DistanceEmbedding("levenshtein", sampler=[b"AC"]).fit([b"ACC", b"GT"]).omegas_.alphabet is None
 
 
-def test_a_function_draws_objects_that_a_model_file_keeps(tmp_path):
-    embedding = to(one, n_components=9).fit(SETS)
+def test_objects_drawn_by_a_function_are_saved_in_model_files(tmp_path):
+    embedding = embedding_with(draw_object, n_components=9).fit(SETS)
     rng = np.random.default_rng(0)
     assert len(embedding.omegas_) == 9
-    assert not np.array_equal(embedding.omegas_[0], one(rng))  # not what else is drawn from the seed
+    assert not np.array_equal(embedding.omegas_[0], draw_object(rng))  # its own stream, not the raw seed
     A = embedding.transform(SETS)
-    np.testing.assert_array_equal(to(one, n_components=9).fit_transform(SETS), A)
+    np.testing.assert_array_equal(embedding_with(draw_object, n_components=9).fit_transform(SETS), A)
     far = [x + FAR for x in SETS]
-    for model, sets in ((embedding, SETS), (to(OBJECTS).fit(SETS), SETS), (to(far[:3]).fit(far), far)):
+    for model, sets in (
+        (embedding, SETS),
+        (embedding_with(OBJECTS).fit(SETS), SETS),
+        (embedding_with(far[:3]).fit(far), far),
+    ):
         dk.save_model(model, tmp_path / "m.npz")
         loaded = dk.load_model(tmp_path / "m.npz")
         np.testing.assert_array_equal(loaded.transform(sets), model.transform(sets))
@@ -67,13 +71,13 @@ def test_a_function_draws_objects_that_a_model_file_keeps(tmp_path):
     dk.save_model(words.fit(WORDS), tmp_path / "w.npz")
     np.testing.assert_array_equal(dk.load_model(tmp_path / "w.npz").transform(WORDS), words.transform(WORDS))
     weighted = dk.SampleSets.from_arrays(SETS, [np.arange(1.0, len(x) + 1) for x in SETS])
-    dk.save_model(to(weighted[:4]).fit(weighted), tmp_path / "v.npz")
+    dk.save_model(embedding_with(weighted[:4]).fit(weighted), tmp_path / "v.npz")
     assert np.array_equal(dk.load_model(tmp_path / "v.npz").sampler.weights, weighted[:4].weights)
 
 
 @pytest.mark.parametrize("sampler", ["object", "leverage", OBJECTS])
 def test_nystroem_rows_have_the_inner_products_of_the_kernel(sampler, tmp_path):
-    """Of random objects among themselves, but for eigenvalues below 1e-6 of the largest; never more than the kernel."""
+    """Exact among landmarks up to eigenvalues below 1e-6 of the largest; row norms never exceed the kernel's."""
     R = 12 if isinstance(sampler, str) else 3
     embedding = dk.DistanceEmbedding("energy", sampler, R, 0.7, standardize="nystroem", random_state=0).fit(
         SETS
@@ -100,19 +104,19 @@ def test_leverage_scores_are_those_of_their_definition():
         sums = (values / (values + penalties[:, None])).sum(axis=1)
         p = penalties[np.argmin(np.abs(sums - n))]
         np.testing.assert_allclose(scores, np.diag(K @ np.linalg.inv(K + p * np.eye(30))), rtol=2e-3)
-    # one object, six times
+    # one object, repeated six times
     assert leverage_scores(np.ones((6, 6)), 3) == pytest.approx(np.full(6, 1 / 6), rel=1e-3)
 
 
-def test_leverage_finds_what_is_rare():
-    """Three sets far from all others, and from each other, among 97 that are equal: uniform ones would be 0.6 of 20."""
+def test_leverage_sampling_selects_rare_sets():
+    """3 outlying sets among 97 equal ones: 20 uniform landmarks would contain 0.6 of them on average."""
     sets = [np.ones((5, 2))] * 97 + [np.full((5, 2), 10.0 * k) for k in (1, 2, 3)]
     for seed in range(3):
         embedding = dk.DistanceEmbedding("energy", "leverage", 20, gamma=1.0, random_state=seed).fit(sets)
         assert {10.0, 20.0, 30.0} <= set(embedding.omegas_.points.ravel().tolist())
 
 
-def test_sigma_is_the_deviation_of_made_up_points():
+def test_sigma_is_the_deviation_of_drawn_points():
     for sampler, n in (("gaussian", 4000), ("walk", 1)):
         embedding = dk.DistanceEmbedding(
             "energy", sampler, 20 if n > 1 else 2000, lengths=(n // 20 + 1,) * 2 if n > 1 else (1, 1),
@@ -144,7 +148,7 @@ def test_sigma_is_the_deviation_of_made_up_points():
         ({"sigma": [1.0] * 3, "sampler": "walk"}, "an array of shape \\(2,\\)"),
     ],
 )  # fmt: skip
-def test_what_is_refused(params, message):
+def test_invalid_parameters_are_refused_by_name(params, message):
     with pytest.raises(ValueError, match=message) as caught:
         dk.DistanceEmbedding(**{"distance": "energy", "random_state": 0} | params).fit(SETS)
     if "set" in message and "sampler" in params and not isinstance(params["sampler"], (str, int)):

@@ -1,4 +1,4 @@
-"""Functions of pairs of objects: what they see, what becomes of their values, and how their errors name the pair."""
+"""User functions as distances: their values are kept, and errors name the pair of sets."""
 
 import re
 
@@ -40,8 +40,8 @@ def test_features_refuse_what_float32_does_not_hold(value):
         dk.DistanceEmbedding(constant(value), n_components=4, random_state=0).fit(SETS)
 
 
-def wrong_for(x, result=-1.0):
-    """A function that goes wrong for pairs with one object, which no sample of the first eight holds."""
+def invalid_for(x, result=-1.0):
+    """Return a function that fails for pairs with object ``x``, which the validated sample of 8 sets lacks."""
 
     def function(a, b):
         if x in (a[0, 0], b[0, 0]):
@@ -59,19 +59,19 @@ def test_errors_of_a_matrix_name_the_pair():
         with pytest.raises(
             dk.SampleSetError, match=r"distance of set \d to set 9 must be a finite number >= 0; got -1\.0"
         ):
-            dk.distance_matrix(sets, distance=wrong_for(9.0))
+            dk.distance_matrix(sets, distance=invalid_for(9.0))
         with pytest.raises(dk.SampleSetError, match=r"of set 8 to set 1 of other must be .*; got nan"):
             dk.distance_matrix(sets, SETS[:2], distance=nan_one_way)
         with pytest.raises(
             dk.SampleSetError, match=r"of set \d to set 9 cannot be computed; .* KeyError: 'lost'"
         ) as result:
-            dk.distance_matrix(sets, distance=wrong_for(9.0, None))
+            dk.distance_matrix(sets, distance=invalid_for(9.0, None))
         assert isinstance(result.value.__cause__, KeyError)
 
 
-@pytest.mark.parametrize("found", [-1.0, None])
-def test_errors_of_an_embedding_name_the_set_and_skip_leaves_it_out(found):
-    distance = wrong_for(-5.0, found)
+@pytest.mark.parametrize("invalid_result", [-1.0, None])
+def test_errors_of_an_embedding_name_the_set_and_on_error_skips_it(invalid_result):
+    distance = invalid_for(-5.0, invalid_result)
     value = [*SETS[:7], np.full((2, 1), -5.0), *SETS[7:]]
     fitted = dk.DistanceEmbedding(distance, n_components=4, random_state=0).fit(SETS)
     for sets in (value, dk.SampleSets.from_arrays(value), stored(value)):
@@ -83,19 +83,19 @@ def test_errors_of_an_embedding_name_the_set_and_skip_leaves_it_out(found):
         assert np.array_equal(np.delete(rows, 7, axis=0), fitted.transform(SETS))
 
 
-def test_a_function_that_is_no_distance_on_a_sample_names_the_sets():
+def test_a_function_invalid_on_the_sample_is_refused_with_the_sets():
     for sets in (SETS, stored(SETS)):
         with pytest.raises(
             ValueError, match=r"function must return a finite number >= 0; got -1\.0 for sets 0 and 3"
         ):
-            dk.distance_matrix(sets, distance=wrong_for(3.0))
+            dk.distance_matrix(sets, distance=invalid_for(3.0))
         with pytest.raises(
             ValueError, match=r"function must return a finite number >= 0; got .* for sets \d and \d"
         ):
-            dk.DistanceEmbedding(wrong_for(3.0), n_components=2, random_state=0).fit(sets[:6])
+            dk.DistanceEmbedding(invalid_for(3.0), n_components=2, random_state=0).fit(sets[:6])
 
 
-def test_a_matrix_tells_of_float32_as_embeddings_do():
+def test_a_matrix_warns_of_coarse_float32_as_embeddings_do():
     coarse = [np.float32(1e9) + 64 * np.arange(5, dtype="f4")[:, None] for _ in range(3)]
     for measure in (lambda s: dk.distance_matrix(s, distance="energy"), dk.L2Embedding().fit):
         with pytest.warns(

@@ -1,4 +1,4 @@
-"""Influence on mean quantiles of cells, against differences by weights in float64."""
+"""Influence of points on mean quantiles of cells, against finite differences in float64."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from dkdist.distances.sliced_wasserstein_embedding import quantile_potentials
 
 
 def mean_quantiles(line, u, edges):
-    """Means of F^-1 over the cells between the edges: an integral of a step function."""
+    """Return the means of F^-1 over the cells between the edges, by integrating a step function."""
     order = np.argsort(line, kind="stable")
     ends = np.concatenate([[0], u[order].cumsum()])
     shares = np.clip(np.minimum(ends[1:, None], edges[1:]) - np.maximum(ends[:-1, None], edges[:-1]), 0, None)
@@ -32,7 +32,7 @@ def test_influences_are_derivatives_of_mean_quantiles(n, Q):
         np.testing.assert_allclose(result[i], (above - below) / (2 * t), atol=1e-5 * np.abs(g).sum())
 
 
-def test_points_far_away_have_the_influence_of_those_at_the_edge():
+def test_an_outlier_has_the_influence_of_the_outermost_inlier():
     rng = np.random.default_rng(0)
     line = np.append(rng.normal(size=99), 1e9)[:, None]
     g = rng.normal(size=(1, 8, 1))

@@ -1,4 +1,4 @@
-"""Distances that are registered are known by name."""
+"""Registered distances are available by name."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_matrices_and_embeddings_know_the_name():
 
 
 def test_a_name_in_use_is_refused():
-    dk.register_distance("gap", dk.pairwise(gap))  # the same once more
+    dk.register_distance("gap", dk.pairwise(gap))  # registering the same distance again is allowed
     with pytest.raises(ValueError, match="name must be new; got 'gap'"):
         dk.register_distance("gap", dk.pairwise(max))
     with pytest.raises(ValueError, match="name must be a nonempty string; got None"):

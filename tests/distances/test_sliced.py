@@ -1,4 +1,4 @@
-"""Sliced Wasserstein distance against SciPy, quantiles in NumPy and POT, and its laws."""
+"""Sliced Wasserstein distance against SciPy, quantiles in NumPy and POT, and its properties."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from distances.set_laws import (
     collection,
     expected,
     matrix,
-    repeated,
-    shuffled,
+    shuffle_points,
     stack,
+    weighted_and_repeated,
 )
 from dkdist.distances.sliced_wasserstein import SlicedWasserstein
 
@@ -28,7 +28,7 @@ def directions(rng, L, d):
 
 
 def by_quantiles(U, p):
-    """Both quantile functions on a fine grid of levels: exact where shares are multiples of its step."""
+    """Integrate both quantile functions on a fine grid: exact if weights are multiples of its step."""
 
     def pair(x, a, y, b):
         total = 0.0
@@ -45,7 +45,7 @@ def by_quantiles(U, p):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_on_the_line_as_scipy(weighted):
+def test_equals_scipy_in_one_dimension(weighted):
     rng = np.random.default_rng(0)
     omegas, objects = collection(rng, 20, 1, weighted), collection(rng, 5, 1, weighted)
     right = expected(lambda x, a, y, b: wasserstein_distance(x[:, 0], y[:, 0], a, b), omegas, objects)
@@ -53,7 +53,7 @@ def test_on_the_line_as_scipy(weighted):
 
 
 @pytest.mark.parametrize("p", [1, 2])
-def test_as_quantile_functions(p):
+def test_equals_the_distance_of_quantile_functions(p):
     rng = np.random.default_rng(p)
     U = directions(rng, 7, 3)
     omegas, objects = collection(rng, 12, 3, largest=12), collection(rng, 6, 3, largest=12)
@@ -63,7 +63,7 @@ def test_as_quantile_functions(p):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("p", [1, 2])
-def test_as_pot(p, weighted):
+def test_equals_pot(p, weighted):
     ot = pytest.importorskip("ot", reason="pip install 'dkdist[transport]'")
     rng = np.random.default_rng(p)
     U = directions(rng, 11, 4)
@@ -81,8 +81,8 @@ def test_as_pot(p, weighted):
 def test_weights_count_as_repeated_points(p, seed):
     rng = np.random.default_rng(seed)
     distance = SlicedWasserstein(directions(rng, 5, 3), p)
-    objects, objects_again = repeated(rng, *collection(rng, 4, 3)[:2])
-    omegas, omegas_again = repeated(rng, *collection(rng, 7, 3)[:2])
+    objects, objects_again = weighted_and_repeated(rng, *collection(rng, 4, 3)[:2])
+    omegas, omegas_again = weighted_and_repeated(rng, *collection(rng, 7, 3)[:2])
     right = matrix(distance, omegas_again, objects_again)
     for pair in ((omegas, objects), (omegas_again, objects), (omegas, objects_again)):
         np.testing.assert_allclose(matrix(distance, *pair), right, rtol=1e-6)
@@ -90,7 +90,7 @@ def test_weights_count_as_repeated_points(p, seed):
 
 @pytest.mark.parametrize("p", [1, 2])
 @given(seed=SEEDS)
-def test_bits_depend_on_one_object_and_one_omega(p, seed):
+def test_entries_do_not_depend_on_other_rows_and_columns(p, seed):
     rng = np.random.default_rng(seed)
     d, weighted = int(rng.choice([1, 2, 5])), bool(rng.integers(2))
     distance = SlicedWasserstein(directions(rng, int(rng.integers(1, 20)), d), p)
@@ -108,14 +108,14 @@ def test_it_is_a_metric(p, seed):
     D = matrix(distance, sets, sets).astype(np.float64)
     np.testing.assert_allclose(D, D.T, rtol=1e-6)
     assert (D[:, None, :] <= D[:, :, None] + D[None, :, :] + 1e-6 * D.max()).all()
-    again = matrix(distance, shuffled(rng, *sets), sets)
-    # of weighted points, levels are sums in another order
+    again = matrix(distance, shuffle_points(rng, *sets), sets)
+    # weighted levels are summed in another order
     np.testing.assert_allclose(again, D, rtol=1e-6, atol=1e-6)
     assert D.diagonal().max() == 0
 
 
 @pytest.mark.parametrize("p", [1, 2])
-def test_a_shift_of_everything_changes_nothing(p):
+def test_distances_are_translation_invariant(p):
     rng = np.random.default_rng(p)
     sets = stack([rng.integers(-8, 8, (n, 3)) / 8 for n in (1, 5, 9, 40)])
     far = ((sets[0] + 1e6).astype(np.float32), *sets[1:])

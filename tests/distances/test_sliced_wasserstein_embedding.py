@@ -1,4 +1,4 @@
-"""`SlicedWassersteinEmbedding`: quantiles of projections, by NumPy's, and sliced Wasserstein distances between rows."""
+"""`SlicedWassersteinEmbedding`: rows are quantiles of projections, and their distances sliced Wasserstein distances."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from dkdist.distances.sliced_wasserstein_embedding import random_directions
 ROUNDING = 2.0**-22
 
 
-def heights(embedding, points):
-    """(n, L): the projections, counted from the centre."""
+def project_points(embedding, points):
+    """Return the projections (n, L) relative to the centre."""
     return (np.float64(np.float32(points)) - np.array(embedding.spec_.centre)) @ embedding.directions_.T
 
 
@@ -26,14 +26,14 @@ def test_rows_are_quantiles(d, weighted):
     L, levels = len(embedding.directions_), (np.arange(8) + 0.5) / 8
     for i, (x, row) in enumerate(zip(arrays, rows, strict=True)):
         own, kind = None if weights is None else weights[i], "inverted_cdf"
-        result = np.quantile(heights(embedding, x), levels, axis=0, method=kind, weights=own)
+        result = np.quantile(project_points(embedding, x), levels, axis=0, method=kind, weights=own)
         expected = result.T.ravel() / np.sqrt(8 * L)
         np.testing.assert_allclose(row, expected, rtol=0, atol=ROUNDING * np.abs(x).max() * np.sqrt(d / L))
 
 
 @pytest.mark.parametrize("n", [4, 32])
 def test_squared_distances_are_sliced_wasserstein(n):
-    """Exactly, for sets of as many points as quantiles or a divisor; against optimal transport on each line."""
+    """Exact if the number of points divides the number of quantiles; against optimal transport on each line."""
     ot = pytest.importorskip("ot")
     rng = np.random.default_rng(n)
     arrays = [np.float32(rng.normal(size=(n, 3))) for _ in range(5)]
@@ -41,12 +41,12 @@ def test_squared_distances_are_sliced_wasserstein(n):
     A = np.float64(embedding.fit_transform(arrays))
     for i in range(5):
         for j in range(i):
-            lines = [heights(embedding, arrays[k]) for k in (i, j)]
+            lines = [project_points(embedding, arrays[k]) for k in (i, j)]
             expected = ot.wasserstein_1d(*lines, p=2).mean()
             np.testing.assert_allclose(((A[i] - A[j]) ** 2).sum(), expected, rtol=1e-5)
 
 
-def test_more_quantiles_come_nearer():
+def test_more_quantiles_reduce_the_error():
     rng = np.random.default_rng(0)
     pair = [rng.normal(size=(400, 2)), rng.gamma(2, size=(300, 2))]
     directions = random_directions(2, 10, 3)
@@ -58,21 +58,21 @@ def test_more_quantiles_come_nearer():
     assert errors[2] < errors[1] < errors[0] < 0.1 * exact
 
 
-def test_a_shift_is_its_own_distance():
-    """SW2^2 of a set and itself moved by t is the mean of (u . t)^2 over the directions: t^2 / d for whole frames."""
+def test_the_distance_of_a_shifted_set_is_the_shift():
+    """SW2^2 between a set and its shift by t is the mean of (u . t)^2 over directions: t^2 / d for whole frames."""
     x, t = np.random.default_rng(0).normal(size=(50, 3)), np.array([3.0, -1.0, 2.0])
     A = np.float64(dk.SlicedWassersteinEmbedding(30, 5, random_state=0).fit_transform([x, x + t]))
     np.testing.assert_allclose(((A[0] - A[1]) ** 2).sum(), t @ t / 3, rtol=1e-5)
 
 
-def test_points_far_away_move_little():
-    """Three of 100 points, anywhere, move a quantile by three ranks at most, and the outermost are not among them."""
+def test_outliers_move_quantiles_by_few_ranks():
+    """3 outliers of 100 points move a quantile by at most three ranks; no quantile is among the outermost ranks."""
     x = np.random.default_rng(0).normal(size=(100, 2))
     spoiled = x.copy()
     spoiled[[3, 50, 77]] = [[1e9, 0], [-1e9, 1e9], [0, -1e9]]
     embedding = dk.SlicedWassersteinEmbedding(16, 10, random_state=0).fit([x])
     clean, other = (embedding.transform([points])[0].reshape(16, 10) for points in (x, spoiled))
-    ranks = np.sort(heights(embedding, x), axis=0)
+    ranks = np.sort(project_points(embedding, x), axis=0)
     at = np.ceil((np.arange(10) + 0.5) * 10).astype(int) - 1
     low, high = ranks[at - 3].T / np.sqrt(160), ranks[at + 3].T / np.sqrt(160)
     assert (low - 1e-6 <= other).all()
@@ -100,6 +100,6 @@ def test_counts_are_checked(name, value):
 
 
 @pytest.mark.parametrize(("d", "expected"), [(1, 1), (2, 64), (32, 64), (40, 80)])
-def test_two_frames_at_least_are_looked_along(d, expected):
+def test_default_directions_are_at_least_two_frames(d, expected):
     sets = [np.random.default_rng(i).normal(size=(5, d)) for i in range(3)]
     assert dk.SlicedWassersteinEmbedding().fit(sets).directions_.shape == (expected, d)

@@ -1,4 +1,4 @@
-"""Exact Wasserstein distance against SciPy's assignment and its distance on the line, and its laws."""
+"""Exact Wasserstein distance against SciPy's assignment and one-dimensional distance, and its properties."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from distances.set_laws import (
     collection,
     expected,
     matrix,
-    repeated,
-    shuffled,
+    shuffle_points,
     stack,
+    weighted_and_repeated,
 )
 from dkdist import SampleSetError, distance_matrix
 from dkdist.distances import wasserstein
@@ -30,7 +30,7 @@ def _pot():
 
 
 def by_assignment(p):
-    """Equal weights, repeated to the least common multiple of both sizes."""
+    """Solve an assignment of points repeated to the least common multiple of both sizes (equal weights)."""
 
     def pair(x, a, y, b):
         n = np.lcm(len(x), len(y))
@@ -40,7 +40,7 @@ def by_assignment(p):
     return pair
 
 
-def assert_as_assignment(p, d):
+def assert_equals_assignment(p, d):
     rng = np.random.default_rng(p)
     omegas, objects = collection(rng, 9, d, largest=9), collection(rng, 5, d, largest=9)
     right = expected(by_assignment(p), omegas, objects)
@@ -49,14 +49,14 @@ def assert_as_assignment(p, d):
 
 @pytest.mark.usefixtures("_pot")
 @pytest.mark.parametrize("p", [1, 2])
-def test_as_assignment(p):
-    assert_as_assignment(p, 3)
+def test_equals_assignment(p):
+    assert_equals_assignment(p, 3)
 
 
 @pytest.mark.usefixtures("_pot")
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("unit", [1e-12, 1e-8, 1e-6, 1e12])
-def test_any_unit(p, unit):
+def test_scaled_points_equal_assignment(p, unit):
     rng = np.random.default_rng(0)
     sets = [rng.normal(size=(n, 2)) for n in (30, 40, 50)]
     scaled = [np.asarray(s * unit, np.float32).astype(np.float64) for s in sets]
@@ -67,7 +67,7 @@ def test_any_unit(p, unit):
 @pytest.mark.usefixtures("_pot")
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("far", [1e4, 1e6, 1e8])
-def test_far_points_that_both_sets_share(p, far):
+def test_shared_outliers_keep_accuracy(p, far):
     rng = np.random.default_rng(0)
     x, y, z = (np.r_[rng.normal(size=(n, 2)), [[far, 0]] * (n // 19)] for n in (19, 19, 38))
     sets = stack([x, y, z])
@@ -76,7 +76,7 @@ def test_far_points_that_both_sets_share(p, far):
 
 
 @pytest.mark.usefixtures("_pot")
-def test_nearly_equal_sets():
+def test_nearly_equal_sets_keep_accuracy():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 2)).astype(np.float32)
     sets = stack([x, x + rng.normal(size=x.shape) * 1e-6, x[::-1]])
@@ -113,7 +113,7 @@ def test_integer_masses():
     np.testing.assert_allclose(masses / masses.sum(), np.array([0.1, np.pi, 2.0]) / (2.1 + np.pi), rtol=1e-14)
 
 
-def test_on_the_line_as_scipy():
+def test_equals_scipy_in_one_dimension():
     rng = np.random.default_rng(0)
     omegas, objects = collection(rng, 9, 1, True), collection(rng, 5, 1, True)
     right = expected(lambda x, a, y, b: wasserstein_distance(x[:, 0], y[:, 0], a, b), omegas, objects)
@@ -122,13 +122,13 @@ def test_on_the_line_as_scipy():
 
 
 @pytest.mark.parametrize("p", [1, 2])
-def test_on_the_line_as_assignment(p):
-    assert_as_assignment(p, 1)
+def test_equals_assignment_in_one_dimension(p):
+    assert_equals_assignment(p, 1)
 
 
 @pytest.mark.usefixtures("_pot")
 @pytest.mark.parametrize("p", [1, 2])
-def test_laws(p):
+def test_metric_properties_weights_and_order_of_points(p):
     rng = np.random.default_rng(p)
     distance = Wasserstein(p)
     sets = collection(rng, 6, 2, True, largest=8)
@@ -136,8 +136,8 @@ def test_laws(p):
     np.testing.assert_allclose(D, D.T, rtol=1e-5, atol=1e-6)
     assert D.diagonal().max() < 1e-6
     assert (D[:, None, :] <= D[:, :, None] + D[None, :, :] + 1e-5).all()
-    np.testing.assert_allclose(matrix(distance, shuffled(rng, *sets), sets), D, rtol=1e-5, atol=1e-6)
-    weighted, again = repeated(rng, *collection(rng, 4, 2, largest=8)[:2])
+    np.testing.assert_allclose(matrix(distance, shuffle_points(rng, *sets), sets), D, rtol=1e-5, atol=1e-6)
+    weighted, again = weighted_and_repeated(rng, *collection(rng, 4, 2, largest=8)[:2])
     np.testing.assert_allclose(matrix(distance, sets, weighted), matrix(distance, sets, again), rtol=1e-5)
     assert_same_bits(distance, rng, sets, weighted)
 
@@ -148,12 +148,12 @@ def test_one_point_sets():
     np.testing.assert_allclose(matrix(Wasserstein(2), y, x), [[5, 0, np.sqrt(12.5)]], rtol=1e-6)
 
 
-def test_without_pot_the_extra_is_named(monkeypatch):
+def test_missing_pot_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ot", None)
     with pytest.raises(ImportError, match=r"pip install 'dkdist\[transport\]'"):
         Wasserstein().prepare(*stack([np.zeros((1, 2))]))
 
 
-def test_a_wrong_order_is_named():
+def test_an_invalid_order_is_refused_by_name():
     with pytest.raises(ValueError, match="p must be 1 or 2; got 3"):
         Wasserstein(3)
