@@ -1,4 +1,4 @@
-"""A store of sets, wide or narrow, and two models of it: what the commands are tried on."""
+"""Fixtures: a store of sets with two targets, and two models fitted to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dkdist.cli import main
 
 @pytest.fixture(scope="session")
 def bags(tmp_path_factory):
-    """The path of a store of 60 sets in the plane: targets "wide" (text), "spread" (a number); with ids."""
+    """Return the path of a store of 60 sets in the plane with ids and targets "wide" (text) and "spread" (number)."""
     rng = np.random.default_rng(0)
     spread = rng.uniform(0.3, 1, 60)
     wide = np.where(np.median(spread) < spread, "wide", "narrow")
@@ -24,13 +24,13 @@ def bags(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small():
-    """Options of features that are made at once."""
+    """Return options for features that are fast to compute."""
     return ["--features", "60", "--bandwidth", "0.1", "--domain=-5,5"]
 
 
 @pytest.fixture(scope="session")
 def bag_models(bags, small, tmp_path_factory):
-    """The folder of the models wide.npz and spread.npz."""
+    """Return the folder of the models wide.npz and spread.npz."""
     folder = tmp_path_factory.mktemp("models")
     for target in ("wide", "spread"):
         command = ["fit", bags, "--target", target, "--model", str(folder / f"{target}.npz"), *small]

@@ -1,4 +1,4 @@
-"""Arguments that are empty or outside their limits: one line that names the option, before any work."""
+"""Empty, invalid and unsuitable arguments are refused before any work, in one line that names the option."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dkdist.cli import main, parser
 
 
 def text_arguments():
-    """(command, argument as typed) of every argument that takes free text."""
+    """Yield (command, argument as typed) of every argument that takes free text."""
     commands = next(a for a in parser.build_parser()._actions if isinstance(a, argparse._SubParsersAction))
     for name, command in commands.choices.items():
         for action in command._actions:
@@ -31,15 +31,15 @@ REQUIRED = {
 }
 
 
-def words(command, changed):
-    """The words of a command; each argument has the value "x", unless changed."""
+def build_command(command, changed):
+    """Return the words of a command; each argument has the value "x", unless changed."""
     arguments = dict.fromkeys(REQUIRED.get(command, []), "x") | changed
     named = [f"{name}={value}" for name, value in arguments.items() if name.startswith("-")]
     return [command, *(v for name, v in arguments.items() if not name.startswith("-")), *named]
 
 
 def refusal(command, capsys):
-    """The line on standard error of a command that must end with status 2 and print nothing else."""
+    """Return the only line on standard error of a command that must exit with status 2."""
     with pytest.raises(SystemExit, match="2"):
         main(command)
     captured = capsys.readouterr()
@@ -54,13 +54,14 @@ def refusal(command, capsys):
 )
 def test_missing_required_arguments_are_named(command, argument, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    arguments = words(command, {})
+    arguments = build_command(command, {})
     arguments.remove("x" if argument[0] != "-" else f"{argument}=x")
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     missing = capsys.readouterr().err.partition("required: ")[2]
     assert missing
-    assert argument in missing or argument[0] != "-"  # the others fill the place of a missing position
+    # the next positional argument takes the place of a missing one
+    assert argument in missing or argument[0] != "-"
 
 
 @pytest.mark.parametrize(("command", "argument"), list(text_arguments()))
@@ -68,7 +69,7 @@ def test_empty_text_is_refused_for_every_argument(command, argument, tmp_path, c
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("bag,x\n1,2.5\n")
     for empty in ("", " "):
-        line = refusal(words(command, {argument: empty}), capsys)
+        line = refusal(build_command(command, {argument: empty}), capsys)
         assert f" {argument}:" in line or f" {argument}/" in line
     assert os.listdir(tmp_path) == ["t.csv"]
 
@@ -114,7 +115,7 @@ LIMITS = [
     ("command", "option", "value"), [(c, o, v) for c, o, values in LIMITS for v in values]
 )
 def test_values_outside_their_limits_name_the_option(command, option, value, capsys):
-    line = refusal(words(command, {option: value}), capsys)
+    line = refusal(build_command(command, {option: value}), capsys)
     assert f"argument {option}" in line
     assert f"got '{value}'" in line
     assert " must be " in line
@@ -128,9 +129,9 @@ def test_values_outside_their_limits_name_the_option(command, option, value, cap
         ("--alpha", ["0", "1e-3,1"]), ("--epochs", ["1"]), ("--train-fraction", ["1", "0.5"]), ("--budget", ["0.5"]),
     ],
 )  # fmt: skip
-def test_values_within_their_limits_are_read(option, values):
+def test_values_within_their_limits_are_accepted(option, values):
     for value in values:
-        assert parser.build_parser().parse_args(words("fit", {option: value})).command == "fit"
+        assert parser.build_parser().parse_args(build_command("fit", {option: value})).command == "fit"
 
 
 UNSUITABLE = [
@@ -156,7 +157,7 @@ UNSUITABLE = [
     ("absent", [], "--target absent: the store has no target 'absent'"),
     ("wide", ["--bandwidth", "1,2,3"], "--bandwidth must be a positive number or 2 of them"),
 ]
-UNSUITABLE_FOR_POINTS = [  # which a plan does not read
+UNSUITABLE_FOR_POINTS = [  # only a fit reads points
     (
         "wide",
         ["--bandwidth", "1e-9"],
@@ -183,7 +184,7 @@ def test_values_that_do_not_suit_the_store_name_the_option(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_class_of_one_set_cannot_be_divided(tmp_path, capsys):
+def test_splitting_a_class_of_one_set_is_refused(tmp_path, capsys):
     store = str(tmp_path / "s.zarr")
     dk.write_sets(store, [[[float(i)]] for i in range(5)], targets={"kind": ["a", "a", "a", "a", "b"]})
     command = [
@@ -204,7 +205,7 @@ def test_a_class_of_one_set_cannot_be_divided(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("error", [MemoryError(), MemoryError("Unable to allocate 8 GiB")])
-def test_exhausted_memory_is_one_line_with_advice(error, bags, tmp_path, capsys, monkeypatch):
+def test_exhausted_memory_prints_one_line_with_advice(error, bags, tmp_path, capsys, monkeypatch):
     def fail(*_, **__):
         raise error
 
@@ -215,7 +216,7 @@ def test_exhausted_memory_is_one_line_with_advice(error, bags, tmp_path, capsys,
     assert "dkdist: error: :" not in line
 
 
-def test_an_error_is_one_line_without_control_characters(capsys, monkeypatch):
+def test_an_error_prints_one_line_without_control_characters(capsys, monkeypatch):
     def fail(path):
         raise ValueError("two\nlines and \x1b[2J")
 
@@ -239,11 +240,11 @@ TEXT = "bag,größe,x\nä,1,2.5\nb,2,3.5\n"
         (b"bag;x\n1;2,5\n2;3,5\n", "expected commas: set delimiter=';' (--delimiter)"),
         (b"bag\tx\n1\t2.5\n2\t3.5\n", "separated by tabs, expected commas: set delimiter"),
     ],
-    ids=["latin-1", "latin-1 later", "latin-1 much later", "utf-16", "utf-16 without a mark", "semicolons",
+    ids=["latin-1", "latin-1 later", "latin-1 much later", "utf-16", "utf-16 without BOM", "semicolons",
          "decimal commas", "tabs"],
 )  # fmt: skip
 @pytest.mark.parametrize("append", [False, True])
-def test_other_encodings_and_delimiters_of_csv_files_say_what_to_do(
+def test_csv_with_another_encoding_or_delimiter_is_refused_with_the_option(
     content, message, append, tmp_path, capsys
 ):
     (tmp_path / "t.csv").write_bytes(content)

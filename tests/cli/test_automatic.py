@@ -1,4 +1,4 @@
-"""``dkdist fit --automatic``: the model without choices, told as its summary, kept as its best candidate."""
+"""``dkdist fit --automatic``: prints the summary of the automatic model and saves its best candidate."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dkdist.cli.fit import split_train_test
 
 
 @pytest.fixture
-def few(monkeypatch):
-    """Few candidates, so that it is quick; the rest is as it is."""
+def one_candidate(monkeypatch):
+    """Restrict the automatic model to one candidate, so that it is fast."""
 
     kind = dk.SetClassifier
 
@@ -25,7 +25,7 @@ def few(monkeypatch):
     return classifier
 
 
-def test_the_best_candidate_is_saved_and_all_is_told(bags, few, tmp_path, capsys):
+def test_the_best_candidate_is_saved_and_the_summary_printed(bags, one_candidate, tmp_path, capsys):
     path = str(tmp_path / "m.npz")
     command = ["fit", bags, "--target", "wide", "--model", path, "--automatic", "--train-fraction", "0.75"]
     assert main(command) == 0
@@ -38,7 +38,7 @@ def test_the_best_candidate_is_saved_and_all_is_told(bags, few, tmp_path, capsys
     result = json.loads(line)
     sets = dk.open_sets(bags)
     train, test = split_train_test(sets.targets["wide"], "classify", 0.75, 0)
-    model = few(random_state=0).fit(sets[train], sets.targets["wide"][train])
+    model = one_candidate(random_state=0).fit(sets[train], sets.targets["wide"][train])
     loaded = dk.load_model(path)
     points = sets.load()
     assert np.array_equal(loaded.predict(points), model.best_estimator_.predict(points))
@@ -58,18 +58,18 @@ def test_the_best_candidate_is_saved_and_all_is_told(bags, few, tmp_path, capsys
         (["--budget", "3"], "--budget requires --automatic"),
     ],
 )
-def test_what_does_not_go_together(options, message, bags, tmp_path, capsys):
+def test_incompatible_options_are_refused(options, message, bags, tmp_path, capsys):
     command = ["fit", bags, "--target", "wide", "--model", str(tmp_path / "m.npz")]
     assert main([*command, *options]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_model_of_sizes_alone_cannot_be_saved(tmp_path, capsys, monkeypatch):
+def test_a_best_candidate_of_set_sizes_is_not_saved(tmp_path, capsys, monkeypatch):
     y = np.arange(40) % 2
     dk.write_sets(tmp_path / "s.zarr", [np.ones((2 + 3 * label, 1)) for label in y], targets=y)
-    few = dk.SetClassifier
-    monkeypatch.setattr(dk, "SetClassifier", lambda **options: few(["moments"], **options))
+    classifier = dk.SetClassifier
+    monkeypatch.setattr(dk, "SetClassifier", lambda **options: classifier(["moments"], **options))
     command = ["fit", str(tmp_path / "s.zarr"), "--target", "y", "--model", str(tmp_path / "m.npz")]
     assert main([*command, "--automatic"]) == 2
     captured = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The command line as such: help that is there at once, calm errors, exit codes."""
+"""Basics of the command line: fast help, one-line errors, exit codes."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_the_examples_in_the_help_are_valid():
         assert max(len(line) for line in (command.description or "").splitlines()) <= 80
 
 
-def test_the_listed_divergences_are_those_there_are():
+def test_the_help_lists_all_divergences():
     with pytest.raises(ValueError, match="divergence must be one of") as error:
         divergence("other")
     assert {"other", *options.DIVERGENCES} == set(re.findall(r"'([^']+)'", str(error.value)))
 
 
-def test_an_expected_failure_is_one_line_and_exit_code_2(tmp_path, capsys):
+def test_an_expected_failure_prints_one_line_and_exits_with_2(tmp_path, capsys):
     assert main(["info", str(tmp_path / "absent.zarr")]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -72,18 +72,18 @@ def test_an_expected_failure_is_one_line_and_exit_code_2(tmp_path, capsys):
     assert captured.err.count("\n") == 1
 
 
-def test_debug_shows_where_it_came_from(tmp_path):
+def test_debug_raises_the_original_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         main(["info", "--debug", str(tmp_path / "absent.zarr")])
 
 
-def test_a_failure_that_nobody_expected_is_not_hidden(tmp_path, monkeypatch):
+def test_an_unexpected_failure_is_raised(tmp_path, monkeypatch):
     monkeypatch.setattr(dk, "open_sets", lambda path: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["info", str(tmp_path)])
 
 
-def test_interrupting_gives_130_and_no_traceback(capsys, monkeypatch):
+def test_keyboard_interrupt_exits_with_130_without_traceback(capsys, monkeypatch):
     def interrupted(path):
         raise KeyboardInterrupt
 
@@ -93,12 +93,12 @@ def test_interrupting_gives_130_and_no_traceback(capsys, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_a_real_interrupt(tmp_path):
+def test_sigint_exits_with_130_without_traceback(tmp_path):
     dk.write_sets(tmp_path / "s.zarr", [np.ones((3, 2))] * 4)
     code = (
         "import os, signal, sys, dkdist\n"
         "from dkdist.cli import main\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored where the tests run in a script's '&'
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # SIGINT is ignored in background jobs of a script
         "def slow(*_, **__): os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(30)\n"
         "dkdist.verify_sets = slow\n"
         "sys.exit(main(['verify', 'any']))"
@@ -108,7 +108,7 @@ def test_a_real_interrupt(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_a_closed_pipe_is_no_error(tmp_path):
+def test_a_closed_pipe_exits_with_0(tmp_path):
     dk.write_sets(tmp_path / "s.zarr", [np.ones((3, 2))] * 4)
     read, write = os.pipe()
     os.close(read)
@@ -118,7 +118,7 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_warnings_are_lines_and_not_too_many(tmp_path, capsys, monkeypatch):
+def test_warnings_print_one_line_each_and_at_most_five(tmp_path, capsys, monkeypatch):
     import warnings
 
     def warn(path):

@@ -1,4 +1,4 @@
-"""``dkdist compact``: in place or beside, with what was asked for."""
+"""``dkdist compact``: in place or into another store, with the requested layout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dkdist as dk
 from dkdist.cli import main
 
 
-def test_in_place_and_to_another_store(tmp_path, capsys):
+def test_compacts_in_place_and_into_another_store(tmp_path, capsys):
     sets = dk.write_sets(tmp_path / "s.zarr", np.arange(80.0).reshape(10, 4, 2), np.arange(10), chunk_rows=2)
     points, store, other = sets.load().points, str(tmp_path / "s.zarr"), str(tmp_path / "o.zarr")
     assert main(["compact", store, "--to", other, "--chunk-rows", "8", "--shards", "16", "--progress"]) == 0

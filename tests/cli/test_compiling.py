@@ -1,4 +1,4 @@
-"""Compiling is said when it takes its time, once, and only when it really happens; `dkdist warm` does it before."""
+"""Slow compilation is reported once, and only if it happens; `dkdist warm` compiles in advance."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from dkdist._numba.compilation import COMPILE_WATCH, SILENT_SECONDS, CompileWatc
 from dkdist.cli import help as json_keys
 from dkdist.cli import main, warm, warm_examples
 
-# coresets, kernels and sets that are taken piece by piece
-HUGE = {
+# compiled functions that only coresets, kernels and oversized sets need
+OVERSIZED_SETS_ONLY = {
     "_fights",
     "_squares",
     "_sum",
     "_add_piece",
 }
-OTHER_BLAS = {"_scale"}
-LOOP = """
+OTHER_BLAS_ONLY = {"_scale"}
+FUNCTION_SOURCE = """
 from dkdist._numba.compilation import jit
 
 @jit()
@@ -41,30 +41,30 @@ def doubled(x):
 
 
 @pytest.fixture
-def fresh(tmp_path, monkeypatch):
-    """What imports a loop that nobody has compiled, or that was compiled by the last one."""
+def load_function(tmp_path, monkeypatch):
+    """Return a loader of a compiled function that is uncompiled at the first load and cached from then on."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
-    (tmp_path / "fresh_loop.py").write_text(LOOP)
+    (tmp_path / "fresh_loop.py").write_text(FUNCTION_SOURCE)
 
     def load():
         names = {}
-        exec(compile(LOOP, str(tmp_path / "fresh_loop.py"), "exec"), names)
+        exec(compile(FUNCTION_SOURCE, str(tmp_path / "fresh_loop.py"), "exec"), names)
         return names["doubled"]
 
     return load
 
 
-def test_what_is_compiled_is_counted_and_what_a_cache_had_is_not(fresh):
+def test_compilations_are_counted_and_cache_hits_are_not(load_function):
     before = COMPILE_WATCH.n_functions, COMPILE_WATCH.seconds
-    assert fresh()(np.ones(3)) == 6
+    assert load_function()(np.ones(3)) == 6
     assert COMPILE_WATCH.n_functions == before[0] + 1
     assert COMPILE_WATCH.seconds > before[1]
-    assert fresh()(np.ones(3)) == 6
+    assert load_function()(np.ones(3)) == 6
     assert COMPILE_WATCH.n_functions == before[0] + 1
 
 
 @pytest.mark.parametrize("collecting", [True, False])
-def test_nothing_is_collected_while_code_is_made_or_read_and_then_as_before(fresh, monkeypatch, collecting):
+def test_garbage_collection_pauses_during_compilation_and_cache_reads(load_function, monkeypatch, collecting):
     seen = []
     monkeypatch.setattr(COMPILE_WATCH, "start", lambda: seen.append(gc.isenabled()))  # before the pause
     monkeypatch.setattr(COMPILE_WATCH, "stop", lambda: seen.append(gc.isenabled()))  # after it
@@ -72,41 +72,41 @@ def test_nothing_is_collected_while_code_is_made_or_read_and_then_as_before(fres
         gc.disable()
     try:
         for _ in range(2):  # compiled, then read
-            assert fresh()(np.ones(3)) == 6
+            assert load_function()(np.ones(3)) == 6
             assert gc.isenabled() == collecting
-        outer, inner = fresh(), fresh()
+        outer, inner = load_function(), load_function()
         for message in (outer, inner):
-            compiling_loops.COMPILE_LISTENER.on_start(Told(message))
+            compiling_loops.COMPILE_LISTENER.on_start(CompileEvent(message))
             assert not gc.isenabled()
         for message in (inner, outer):
             assert not gc.isenabled()
-            compiling_loops.COMPILE_LISTENER.on_end(Told(message))
+            compiling_loops.COMPILE_LISTENER.on_end(CompileEvent(message))
         assert gc.isenabled() == collecting
     finally:
         gc.enable()
     assert seen[:2] == [collecting, collecting]
 
 
-class Told:
-    """An event of numba's."""
+class CompileEvent:
+    """A compilation event of Numba."""
 
     def __init__(self, dispatcher):
         self.data = {"dispatcher": dispatcher}
 
 
-def test_loops_of_others_are_not_counted():
+def test_functions_of_other_packages_are_not_counted():
     before = COMPILE_WATCH.n_functions
     assert numba.njit(lambda x: x + 1)(2) == 3
     assert COMPILE_WATCH.n_functions == before
 
 
-def test_it_is_said_while_it_goes_on_and_once():
+def test_a_long_compilation_is_reported_once_while_it_runs():
     watch, message = CompileWatch(), []
     with watch.telling(lambda: message.append(time.perf_counter())):
         for _ in range(2):
             start = time.perf_counter()
             watch.start()
-            watch.start()  # inlined into it
+            watch.start()  # a function inlined into the outer one
             watch.stop()
             while len(message) == 0 and time.perf_counter() < start + 60:
                 time.sleep(0.01)
@@ -115,7 +115,7 @@ def test_it_is_said_while_it_goes_on_and_once():
     assert watch.n_functions == 2
 
 
-def test_short_ones_are_said_when_they_add_up():
+def test_short_compilations_are_reported_when_their_sum_is_long():
     watch, message = CompileWatch(), []
     with watch.telling(lambda: message.append(watch.seconds)):
         while not message and watch.seconds < 60:
@@ -123,13 +123,13 @@ def test_short_ones_are_said_when_they_add_up():
             time.sleep(0.05)
             watch.stop()
     assert message[0] > SILENT_SECONDS - 0.1
-    with watch.telling(lambda: message.append(0)):  # counts from the beginning
+    with watch.telling(lambda: message.append(0)):  # the sum restarts
         watch.start()
         watch.stop()
     assert len(message) == 1
 
 
-def test_only_the_outermost_is_told():
+def test_only_the_outermost_callback_is_called():
     watch, message = CompileWatch(), []
     with watch.telling(lambda: message.append("command")), watch.telling(lambda: message.append("fit")):
         watch.start()
@@ -139,7 +139,7 @@ def test_only_the_outermost_is_told():
     assert message == ["command"]
 
 
-def test_a_command_says_it_on_standard_error(bags, capsys, monkeypatch):
+def test_a_command_reports_compilation_on_standard_error(bags, capsys, monkeypatch):
     def compiled(path):
         COMPILE_WATCH.start()
         time.sleep(SILENT_SECONDS + 0.3)
@@ -152,7 +152,7 @@ def test_a_command_says_it_on_standard_error(bags, capsys, monkeypatch):
     assert text == "dkdist: compiling functions for this machine (once, usually 10 to 20 s)"
 
 
-def test_verbose_fits_say_it_too(capsys, monkeypatch):
+def test_verbose_fits_report_compilation(capsys, monkeypatch):
     from dkdist.linear import ridge_fitting as ridge_pass
 
     solved = ridge_pass.tree_sum
@@ -171,7 +171,7 @@ def test_verbose_fits_say_it_too(capsys, monkeypatch):
     assert "compiling functions for this machine (once" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+def test_an_unwritable_cache_folder_is_reported(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -186,7 +186,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no owner")
 @pytest.mark.parametrize("requested", [True, False])
-def test_a_folder_that_another_user_opened_to_all_is_not_used(requested, tmp_path, monkeypatch):
+def test_a_cache_folder_that_others_may_write_is_not_used(requested, tmp_path, monkeypatch):
     folder = tmp_path / "dkdist" / "numba"
     folder.mkdir(parents=True)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder) if requested else "")
@@ -208,7 +208,7 @@ def test_a_folder_that_another_user_opened_to_all_is_not_used(requested, tmp_pat
         compiling_loops._user_cache.cache_clear()
 
 
-def test_warm_says_where_and_how_long(capsys, monkeypatch):
+def test_warm_reports_cache_folder_and_number_of_functions(capsys, monkeypatch):
     def compiled():
         COMPILE_WATCH.start()
         COMPILE_WATCH.stop()
@@ -226,8 +226,8 @@ def test_warm_says_where_and_how_long(capsys, monkeypatch):
     )
 
 
-def test_after_warm_a_usual_fit_needs_no_other_loops(tmp_path):
-    """In a process of its own, in which neither a compiler nor a cache gives anything more after `warm`."""
+def test_after_warm_a_default_fit_compiles_nothing(tmp_path):
+    """In a separate process, `fit` and `score` add no signature to any compiled function after `warm`."""
     code = (
         "import gc, numpy as np, dkdist as dk\n"
         "from numba.core.registry import CPUDispatcher\n"
@@ -251,7 +251,7 @@ def test_after_warm_a_usual_fit_needs_no_other_loops(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_examples_run_and_leave_nothing(tmp_path, monkeypatch, capsys):
+def test_warm_examples_leave_no_files_and_no_output(tmp_path, monkeypatch, capsys):
     import tempfile
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -262,13 +262,13 @@ def test_examples_run_and_leave_nothing(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_loop_keeps_its_meaning(fresh):
-    assert jit()(fresh().py_func)(np.arange(4.0)) == 12
+def test_a_compiled_function_returns_the_right_value(load_function):
+    assert jit()(load_function().py_func)(np.arange(4.0)) == 12
 
 
 @pytest.mark.slow
-def test_warm_all_compiles_every_loop(tmp_path):
-    """Minutes, in a process of its own, where nothing is kept yet."""
+def test_warm_all_compiles_every_function(tmp_path):
+    """Takes minutes: a separate process with an empty cache."""
     code = (
         "import importlib, pkgutil, dkdist\n"
         "from dkdist.cli import main\n"
@@ -287,4 +287,4 @@ def test_warm_all_compiles_every_loop(tmp_path):
     assert done.returncode == 0, done.stderr
     _, *missing = done.stdout.splitlines()
     result = {re.search(r"<function (\w+)", line)[1] for line in missing if line}
-    assert result <= HUGE | OTHER_BLAS
+    assert result <= OVERSIZED_SETS_ONLY | OTHER_BLAS_ONLY

@@ -1,4 +1,4 @@
-"""``dkdist --print-completion``: a script that the shell takes, of every command and option."""
+"""``dkdist --print-completion``: a shell script that completes every command and option."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from dkdist.cli import main, parser
 shtab = pytest.importorskip("shtab")
 
 
-def script(shell, capsys):
+def completion_script(shell, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["--print-completion", shell])
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_all_commands_are_in_it(shell, capsys):
-    text = script(shell, capsys)
+def test_the_script_contains_all_commands(shell, capsys):
+    text = completion_script(shell, capsys)
     commands = next(a for a in parser.build_parser()._actions if a.metavar == "COMMAND").choices
     assert all(name in text for name in commands)
     assert "--probabilities" in text
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash_completes_commands_and_options(tmp_path, capsys):
-    (tmp_path / "c.sh").write_text(script("bash", capsys))
+    (tmp_path / "c.sh").write_text(completion_script("bash", capsys))
     ask = (
         "source c.sh\n"
         "function=$(complete -p dkdist | sed 's/.*-F \\([^ ]*\\) .*/\\1/')\n"
@@ -46,7 +46,7 @@ def test_bash_completes_commands_and_options(tmp_path, capsys):
         assert done.stdout.split() == expected, done.stderr
 
 
-def test_without_shtab_it_is_said_what_to_install(capsys, monkeypatch):
+def test_missing_shtab_names_the_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
     with pytest.raises(SystemExit, match="2"):
         main(["--print-completion", "bash"])

@@ -1,4 +1,4 @@
-"""The demo: what it promises of accuracy, what it leaves behind, and that its advice works."""
+"""The demo: its accuracy, its output files, and the commands that it suggests."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dkdist.cli import demo, main, parser
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    """What the demo printed, and where it wrote."""
+def demo_output(tmp_path_factory):
+    """Return the printed text and the output folder of the demo."""
     folder = tmp_path_factory.mktemp("demo") / "output"
     with contextlib.redirect_stdout(io.StringIO()) as text:
         assert main(["demo", "--output", str(folder)]) == 0
     return text.getvalue(), folder
 
 
-def test_the_split_is_fixed_stratified_and_whole():
+def test_the_split_is_reproducible_stratified_and_complete():
     labels = load_digits(return_X_y=True)[1]
     train, test = demo.split_digits(labels, demo.SEED)
     assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(1797))
@@ -34,21 +34,21 @@ def test_the_split_is_fixed_stratified_and_whole():
     assert np.array_equal(demo.split_digits(labels, demo.SEED)[1], test)
 
 
-def test_accuracies_and_times_are_printed(shown):
-    text, _ = shown
+def test_accuracies_and_times_are_printed(demo_output):
+    text, _ = demo_output
     accuracy = dict(re.findall(r"^  (Ridge|SGD) +(0\.\d{4})$", text, re.MULTILINE))
     assert float(accuracy["Ridge"]) >= 0.985
     assert float(accuracy["SGD"]) >= 0.97
     assert len(re.findall(r" \d+\.\d s$", text, re.MULTILINE)) == 5
 
 
-def test_the_picture_is_there(shown):
-    _, folder = shown
+def test_the_confusion_matrix_is_drawn(demo_output):
+    _, folder = demo_output
     assert (folder / "confusion.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_it_says_to_try_next_works(shown, capsys):
-    text, _ = shown
+def test_the_suggested_commands_work(demo_output, capsys):
+    text, _ = demo_output
     commands = [line.strip() for line in text.splitlines() if line.startswith("  dkdist ")]
     assert len(commands) == 4
     for command in commands[:2]:
@@ -62,14 +62,14 @@ def test_what_it_says_to_try_next_works(shown, capsys):
     assert built.parse_args(shlex.split(commands[2])[1:]).divergence == "chi2"
 
 
-def test_it_can_be_run_again_in_the_same_place(shown):
-    _, folder = shown
+def test_the_demo_can_be_rerun_in_the_same_folder(demo_output):
+    _, folder = demo_output
     before = dk.open_features(folder / "features.zarr").compute()
     assert main(["demo", "--output", str(folder)]) == 0
     assert np.array_equal(dk.open_features(folder / "features.zarr").compute(), before)
 
 
-def test_a_missing_matplotlib_is_said_before_any_work(tmp_path, capsys, monkeypatch):
+def test_missing_matplotlib_is_reported_before_any_work(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(demo, "find_spec", lambda name: None)
     assert main(["demo", "--output", str(tmp_path / "new")]) == 2
     assert "pip install 'dkdist[plots]'" in capsys.readouterr().err
@@ -77,7 +77,7 @@ def test_a_missing_matplotlib_is_said_before_any_work(tmp_path, capsys, monkeypa
 
 
 @pytest.mark.slow
-def test_the_accuracy_is_no_luck_of_one_split():
+def test_the_accuracy_holds_on_average_over_splits():
     sets, digits = dk.datasets.load_digits_as_sets()
     scores = []
     for seed in range(1, 6):

@@ -1,4 +1,4 @@
-"""``--json``: one document on standard output with the keys that the help lists, and all else on standard error."""
+"""``--json``: prints one document with the keys listed in the help; all other text goes to standard error."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dkdist.cli import main, parser
 from dkdist.cli.console import to_json_value
 
 
-def told(command, capsys):
-    """The document that a command prints, which is all that it prints."""
+def json_output(command, capsys):
+    """Return the JSON document of a command, which must be its only output."""
     assert main([*command, "--json"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     return json.loads(line)
 
 
-def test_info_of_sets(bags, capsys):
-    result, sets = told(["info", bags], capsys), dk.open_sets(bags)
+def test_info_describes_sets(bags, capsys):
+    result, sets = json_output(["info", bags], capsys), dk.open_sets(bags)
     assert list(result) == list(json_keys.SETS)
     assert (result["kind"], result["n_sets"], result["n_points"], result["n_dims"]) == ("sets", 60, 2400, 2)
     assert result["set_sizes"] == {"min": 40, "median": 40, "max": 40}
@@ -35,37 +35,37 @@ def test_info_of_sets(bags, capsys):
     assert result["ids"]["counts"] is None
 
 
-def test_info_of_features(tmp_path, capsys):
+def test_info_describes_features(tmp_path, capsys):
     dk.write_features(tmp_path / "z.zarr", np.ones((6, 4), "f4"))
-    result = told(["info", str(tmp_path / "z.zarr")], capsys)
+    result = json_output(["info", str(tmp_path / "z.zarr")], capsys)
     assert result == {"kind": "features", "n_rows": 6, "n_features": 4, "n_blocks": 1, "dtype": "float32"}
 
 
-def test_verify(bags, capsys):
-    result = told(["verify", bags, "--progress"], capsys)
+def test_verify_reports_counts(bags, capsys):
+    result = json_output(["verify", bags, "--progress"], capsys)
     assert list(result) == list(json_keys.VERIFY)
     assert (result["good"], result["n_sets"], result["n_points"]) == (True, 60, 2400)
 
 
-def test_score_and_predict(bags, bag_models, tmp_path, capsys):
+def test_score_and_predict_report_metrics_and_columns(bags, bag_models, tmp_path, capsys):
     sets = dk.open_sets(bags)
     for target, key, oracle in (("wide", "accuracy", accuracy_score), ("spread", "r2", r2_score)):
         model = str(bag_models / f"{target}.npz")
-        result = told(["score", bags, "--model", model, "--target", target], capsys)
+        result = json_output(["score", bags, "--model", model, "--target", target], capsys)
         assert list(result) == list(json_keys.SCORE)
         assert result[key] == pytest.approx(oracle(sets.targets[target], dk.load_model(model).predict(sets)))
         assert result["accuracy" if target == "spread" else "r2"] is None
         output = str(tmp_path / f"{target}.csv")
-        result = told(["predict", bags, "--model", model, "--output", output], capsys)
+        result = json_output(["predict", bags, "--model", model, "--output", output], capsys)
         assert list(result) == list(json_keys.PREDICT)
         assert (result["output"], result["columns"]) == (output, ["set", "prediction"])
         assert result["classes"] == (["narrow", "wide"] if target == "wide" else None)
 
 
-def test_fit(bags, small, tmp_path, capsys):
+def test_fit_reports_training_and_held_out_scores(bags, small, tmp_path, capsys):
     model = str(tmp_path / "m.npz")
     command = ["fit", bags, "--target", "wide", "--model", model, "--train-fraction", "0.75", *small]
-    result = told([*command, "--progress"], capsys)
+    result = json_output([*command, "--progress"], capsys)
     assert list(result) == list(json_keys.FIT)
     assert (result["task"], result["target"], result["learner"]) == ("classify", "wide", "ridge")
     assert (result["n_train"], result["model"]) == (45, model)
@@ -81,7 +81,7 @@ def test_an_error_leaves_standard_output_empty(tmp_path, capsys):
     assert captured.err.startswith("dkdist: error: ")
 
 
-def test_what_is_no_number_is_null():
+def test_nan_and_infinity_become_null():
     result = to_json_value(
         {"a": np.float32("nan"), "b": np.array([1, np.inf]), "c": np.int64(3), "d": (np.True_, "x")}
     )

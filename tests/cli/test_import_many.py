@@ -1,4 +1,4 @@
-"""``dkdist import`` of several files: one store, in their order; what does not go together is named."""
+"""``dkdist import`` of several files: one store in file order; incompatible files are refused by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import dkdist as dk
 from dkdist.cli import main
 
-from .test_import import N_SETS, NAMES, ROWS, USUAL, check, imported, write_table
+from .test_import import N_SETS, NAMES, ROWS, USUAL_OPTIONS, assert_all_sets, import_source, write_table
 
 
 def write_halves(folder, name):
@@ -24,8 +24,8 @@ def test_many_files_a_directory_and_a_pattern_are_one_store(suffix, tmp_path, ca
     files = write_halves(tmp_path / "parts", suffix)
     store = str(tmp_path / "bags.zarr")
     for sources in ([*map(str, files)], [str(tmp_path / "parts")], [str(tmp_path / "parts" / f"*{suffix}")]):
-        assert main(["import", *sources, store, "--overwrite", *USUAL]) == 0
-        check(dk.open_sets(store))
+        assert main(["import", *sources, store, "--overwrite", *USUAL_OPTIONS]) == 0
+        assert_all_sets(dk.open_sets(store))
         assert f"wrote {N_SETS} sets of {len(ROWS)} points in 2 dim" in capsys.readouterr().out.replace(
             ",", ""
         )
@@ -62,16 +62,16 @@ def test_a_folder_is_one_table_whose_files_share_sets(suffix, tmp_path, capsys):
 def test_sets_without_a_target_are_refused_or_dropped(tmp_path, capsys):
     rows = [[*row[:5], "" if row[0] == NAMES[3] else row[5]] for row in ROWS]
     source, store = str(write_table(tmp_path / "t.csv", rows)), str(tmp_path / "bags.zarr")
-    assert main(["import", source, store, *USUAL]) == 2
+    assert main(["import", source, store, *USUAL_OPTIONS]) == 2
     assert f"'height' is missing for 1 of 40 sets of {source}: '{NAMES[3]}'." in capsys.readouterr().err
-    assert main(["import", source, store, *USUAL, "--missing-targets", "drop"]) == 0
+    assert main(["import", source, store, *USUAL_OPTIONS, "--missing-targets", "drop"]) == 0
     assert "1 set was dropped" in capsys.readouterr().out
     assert NAMES[3] not in dk.open_sets(store).ids
     assert main(["import", source, store, "--set-id", "bag", "--points", "x,y", "--overwrite"]) == 0
     assert len(dk.open_sets(store)) == N_SETS
 
 
-def test_many_arrays_and_appending_many(tmp_path):
+def test_several_array_files_are_imported_and_appended(tmp_path):
     folder = tmp_path / "parts"
     folder.mkdir()
     np.save(folder / "a.npy", np.zeros((3, 4, 2)))
@@ -83,12 +83,12 @@ def test_many_arrays_and_appending_many(tmp_path):
     assert [one[0, 0] for one in dk.open_sets(store)] == [0, 0, 0, 1, 1] * 2
 
 
-def test_one_file_with_progress_goes_the_same_way_as_many(tmp_path, capsys):
-    check(imported(write_table(tmp_path / "t.csv"), *USUAL, "--progress"))
+def test_one_file_with_progress_is_imported(tmp_path, capsys):
+    assert_all_sets(import_source(write_table(tmp_path / "t.csv"), *USUAL_OPTIONS, "--progress"))
     assert "import: 40 sets" in capsys.readouterr().err
 
 
-def test_many_files_that_do_not_go_together(tmp_path, capsys):
+def test_incompatible_files_are_refused(tmp_path, capsys):
     files = [str(path) for path in write_halves(tmp_path / "parts", ".csv")]
     np.save(tmp_path / "a.npy", np.zeros((3, 4, 2)))
     store = str(tmp_path / "s.zarr")
@@ -97,8 +97,11 @@ def test_many_files_that_do_not_go_together(tmp_path, capsys):
         ([str(tmp_path / "absent*.csv"), store], "does not exist"),
         ([str(tmp_path / "absent*.csv"), store, "--append", "--progress"], "does not exist"),
         ([str(tmp_path), store, "--set-id", "bag"], "--set-id applies to tables only"),
-        ([*files, files[0], store, *USUAL], f"sources must be unique; got {files[0]} twice"),
-        ([files[0], store, *USUAL, "--append", "--progress"], "--append reads one file after another"),
+        ([*files, files[0], store, *USUAL_OPTIONS], f"sources must be unique; got {files[0]} twice"),
+        (
+            [files[0], store, *USUAL_OPTIONS, "--append", "--progress"],
+            "--append reads one file after another",
+        ),
     ):
         assert main(["import", *arguments]) == 2
         assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""From a store to predictions: info, verify, embed, fit, predict and score, alone and on a cluster."""
+"""From a store to predictions: info, verify, embed, fit, predict and score, locally and on a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store(tmp_path_factory):
     return str(path)
 
 
-def test_info_says_what_is_there(store, capsys):
+def test_info_describes_the_store(store, capsys):
     assert main(["info", store]) == 0
     lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
     text = {name.strip(): value.strip() for name, value in lines.items()}
@@ -58,7 +58,7 @@ def test_verify_finds_a_flipped_bit(tmp_path, capsys):
     assert "points" in capsys.readouterr().err
 
 
-def test_embed_writes_what_the_estimators_make(store, tmp_path, capsys):
+def test_embed_writes_the_features_of_the_estimators(store, tmp_path, capsys):
     output = str(tmp_path / "f.zarr")
     command = [
         "embed",
@@ -110,7 +110,7 @@ def test_embed_writes_what_the_estimators_make(store, tmp_path, capsys):
         ("count", ["--task", "regress", "--alpha", "2"], dk.IncrementalRidge(alphas=2.0, random_state=0)),
     ],
 )
-def test_fit_trains_the_pipeline_that_was_asked_for(target, options, learner, store, tmp_path):
+def test_fit_trains_the_requested_pipeline(target, options, learner, store, tmp_path):
     path = str(tmp_path / "m.npz")
     assert main(["fit", store, "--target", target, "--model", path, *SMALL, *options]) == 0
     sets = dk.open_sets(store)
@@ -179,7 +179,7 @@ def test_fit_keeps_a_checkpoint_and_shows_progress(store, tmp_path, capsys):
         (["--target", "spread", "--task", "classify"], "--task classify needs classes"),
     ],
 )
-def test_what_cannot_be_fitted_is_said(options, message, store, tmp_path, capsys):
+def test_unfittable_targets_and_options_are_refused(options, message, store, tmp_path, capsys):
     assert main(["fit", store, "--model", str(tmp_path / "m.npz"), *options]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -194,7 +194,7 @@ def test_options_that_cannot_be_read_are_refused(options, store, capsys):
     assert options[0] in capsys.readouterr().err
 
 
-def test_a_model_that_could_not_be_saved_is_refused_before_any_work(store, tmp_path, capsys, monkeypatch):
+def test_a_model_path_in_a_missing_folder_is_refused_before_any_work(store, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(dk, "open_sets", None)
     assert main(["fit", store, "--target", "wide", "--model", str(tmp_path / "no" / "m.npz")]) == 2
     assert "Pass a file in an existing directory" in capsys.readouterr().err
@@ -250,22 +250,22 @@ def test_scores_are_those_of_scikit_learn(store, models, capsys):
         assert "that the model was trained on" in capsys.readouterr().err
 
 
-def test_a_score_of_constant_targets_is_no_number():
+def test_the_score_of_constant_targets_is_nan():
     result = score_document(dk.IncrementalRidge(), np.ones(3), np.zeros(3))
     assert format_score(result).startswith("R2 nan, root mean squared error 1 ")
 
 
-def test_a_wrong_address_ends_within_seconds(store, tmp_path, capsys):
+def test_an_unreachable_scheduler_fails_within_seconds(store, tmp_path, capsys):
     command = ["fit", store, "--target", "wide", "--model", str(tmp_path / "m.npz"), "--scheduler"]
     for address in ("tcp://127.0.0.1:9", "nonsense", "bag://127.0.0.1:8786"):
         start = time.monotonic()
         assert main([*command, address]) == 2
-        assert time.monotonic() - start < 60  # generous: the limit is five seconds on an idle machine
+        assert time.monotonic() - start < 60  # the limit is 5 seconds on an idle machine
         assert f"no Dask scheduler answers at '{address}'" in capsys.readouterr().err
 
 
 def test_commands_run_on_a_cluster(store, models, tmp_path, capsys):
-    """A cluster in a process of its own; the same model comes out, bit for bit."""
+    """The cluster runs in a separate process; the model is bit-identical to the local one."""
     code = (
         "import sys\n"
         "from distributed import LocalCluster\n"

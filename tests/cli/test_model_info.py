@@ -1,4 +1,4 @@
-"""``dkdist info MODEL``: what the estimators themselves say, without one of them being made."""
+"""``dkdist info MODEL``: describes the estimators of a file without instantiating any of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dkdist.cli import help as json_keys
 from dkdist.cli import main
 
 
-def test_what_a_model_holds(bag_models, capsys, monkeypatch):
+def test_json_describes_a_model(bag_models, capsys, monkeypatch):
     path = str(bag_models / "wide.npz")
     model = dk.load_model(path)
     for kind in (dk.DivergenceEmbedding, dk.RandomFourierFeatures, dk.IncrementalRidgeClassifier):
@@ -41,7 +41,7 @@ def test_what_a_model_holds(bag_models, capsys, monkeypatch):
     assert last["fitted"]["coef_"] == f"{model[2].coef_.dtype} array of shape {model[2].coef_.shape}"
 
 
-def test_the_same_for_people(bag_models, capsys):
+def test_text_describes_a_model(bag_models, capsys):
     assert main(["info", str(bag_models / "wide.npz")]) == 0
     text = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
     text = {name.strip(): value.strip() for name, value in text.items()}
@@ -54,7 +54,7 @@ def test_the_same_for_people(bag_models, capsys):
     assert text["saved by"].startswith(f"dkdist {dk.__version__}, numpy ")
 
 
-def test_one_estimator_without_a_pipeline(tmp_path, capsys):
+def test_a_single_estimator_is_described(tmp_path, capsys):
     dk.save_model(StandardScaler().fit(np.arange(90.0).reshape(3, 30)), tmp_path / "m.npz")
     assert main(["info", str(tmp_path / "m.npz"), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -64,7 +64,7 @@ def test_one_estimator_without_a_pipeline(tmp_path, capsys):
     assert step["fitted"]["mean_"] == "float64 array of shape (30,)"
 
 
-def test_files_that_are_none(tmp_path, bag_models, capsys):
+def test_files_that_are_not_models_are_refused(tmp_path, bag_models, capsys):
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     (tmp_path / "text.npz").write_text("no archive")
     for name in ("other.npz", "text.npz"):
@@ -72,8 +72,8 @@ def test_files_that_are_none(tmp_path, bag_models, capsys):
         assert "is not a model file, or is damaged" in capsys.readouterr().err
 
 
-def forged(model, path, change):
-    """A model file whose text a stranger has changed, and whose checksum they have made fit."""
+def write_forged(model, path, change):
+    """Write a model file with a changed header and a matching checksum."""
     from dkdist.models.model_file import _sha256
 
     with np.load(model) as content:
@@ -100,13 +100,15 @@ def forged(model, path, change):
         {"estimator": "a", "params": {"b": {"record": "c"}}, "fitted": {}},
     ],
 )
-def test_texts_that_make_no_sense_are_refused(model, bag_models, tmp_path, capsys):
-    path = forged(bag_models / "wide.npz", tmp_path / "m.npz", lambda header: header.update(model=model))
+def test_malformed_descriptions_are_refused(model, bag_models, tmp_path, capsys):
+    path = write_forged(
+        bag_models / "wide.npz", tmp_path / "m.npz", lambda header: header.update(model=model)
+    )
     assert main(["info", path]) == 2
     assert f"{path} describes a model that this version of dkdist cannot read" in capsys.readouterr().err
 
 
-def test_a_terminal_obeys_nothing_of_a_file(bag_models, tmp_path, capsys):
+def test_control_characters_of_a_file_are_not_printed(bag_models, tmp_path, capsys):
     evil = "\x1b[2J\x07evil"
 
     def change(header):
@@ -116,7 +118,7 @@ def test_a_terminal_obeys_nothing_of_a_file(bag_models, tmp_path, capsys):
         steps[2]["tuple"][1]["fitted"]["classes_"] = {"strings": [evil]}
         header["saved_by"] = {evil: evil}
 
-    path = forged(bag_models / "wide.npz", tmp_path / "m.npz", change)
+    path = write_forged(bag_models / "wide.npz", tmp_path / "m.npz", change)
     for options in ([], ["--json"]):
         assert main(["info", path, *options]) == 0
         out = capsys.readouterr().out
@@ -124,8 +126,10 @@ def test_a_terminal_obeys_nothing_of_a_file(bag_models, tmp_path, capsys):
         assert not {"\x1b", "\x07"} & set(out)
 
 
-def test_versions_that_are_none_are_not_said(bag_models, tmp_path, capsys):
-    path = forged(bag_models / "wide.npz", tmp_path / "m.npz", lambda header: header.update(saved_by=[1]))
+def test_invalid_versions_are_shown_as_unknown(bag_models, tmp_path, capsys):
+    path = write_forged(
+        bag_models / "wide.npz", tmp_path / "m.npz", lambda header: header.update(saved_by=[1])
+    )
     assert main(["info", path]) == 0
     assert "saved by    unknown" in capsys.readouterr().out
 
@@ -151,7 +155,7 @@ def test_automatic_models_and_searches_are_predicted_scored_and_described(bags, 
 
 @pytest.mark.parametrize("step", [None, "passthrough"])
 @pytest.mark.parametrize("last", [True, False])
-def test_a_step_that_does_nothing(step, last, tmp_path, capsys):
+def test_a_passthrough_step_is_described_and_prediction_refused(step, last, tmp_path, capsys):
     sets = dk.write_sets(tmp_path / "s.zarr", [np.eye(2), np.ones((3, 2))], targets=[0, 1])
     steps = [("means", dk.MomentEmbedding()), ("none", step)]
     model = Pipeline(steps if last else steps[::-1]).fit(sets)

@@ -1,4 +1,4 @@
-"""Commands on tables: names of columns come with the store, and a store whose columns are swapped is refused."""
+"""Column names are stored on import, and a store with swapped columns is refused in prediction."""
 
 import numpy as np
 import pandas as pd

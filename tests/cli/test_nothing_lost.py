@@ -1,4 +1,4 @@
-"""Nothing that is there is replaced without ``--overwrite``, and that is said before any work begins."""
+"""Existing files and stores are never replaced without ``--overwrite``; the refusal comes before any work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dkdist.cli import main
 
 
 @pytest.fixture
-def kept(tmp_path):
-    """A folder of things that are to stay: files and stores, by name."""
+def existing_files(tmp_path):
+    """Return a folder with files and stores that must not change."""
     for name in ("m.npz", "p.csv", "p.parquet"):
         (tmp_path / name).write_text("mine")
     dk.write_sets(tmp_path / "s.zarr", [np.ones((3, 2))])
@@ -36,27 +36,27 @@ def bytes_below(folder):
         ["import", "{kept}/points.csv", "{kept}/s.zarr", "--set-id", "bag"],
     ],
 )
-def test_what_is_there_stays(command, bags, kept, capsys, monkeypatch):
+def test_existing_outputs_are_refused_before_any_work(command, bags, existing_files, capsys, monkeypatch):
     def work(*_, **__):
         raise AssertionError("work has begun")
 
     for name in ("DivergenceEmbedding", "load_model", "write_features"):
         monkeypatch.setattr(dk, name, work)
     monkeypatch.setattr("dkdist.io.maintenance.write_parts", work)
-    before = bytes_below(kept)
-    assert main([part.format(bags=bags, kept=kept) for part in command]) == 2
+    before = bytes_below(existing_files)
+    assert main([part.format(bags=bags, kept=existing_files) for part in command]) == 2
     assert capsys.readouterr().err.count("dkdist: error: ") == 1
-    assert bytes_below(kept) == before
+    assert bytes_below(existing_files) == before
 
 
-def test_with_consent_it_is_replaced(bags, small, kept, capsys):
-    model, output = str(kept / "m.npz"), str(kept / "p.csv")
+def test_overwrite_replaces_existing_outputs(bags, small, existing_files, capsys):
+    model, output = str(existing_files / "m.npz"), str(existing_files / "p.csv")
     fit = ["fit", bags, "--target", "spread", "--model", model, *small]
     predict = ["predict", bags, "--model", model, "--output", output]
     for command in (fit, predict):
         assert main(command) == 2
         assert "Pass --overwrite or another name" in capsys.readouterr().err
         assert main([*command, "--overwrite"]) == 0
-    assert (kept / "p.csv").read_text().startswith("set,prediction")
-    assert main(["embed", bags, str(kept / "z.zarr"), "--overwrite", *small]) == 0
-    assert dk.open_features(kept / "z.zarr").shape == (60, 60)
+    assert (existing_files / "p.csv").read_text().startswith("set,prediction")
+    assert main(["embed", bags, str(existing_files / "z.zarr"), "--overwrite", *small]) == 0
+    assert dk.open_features(existing_files / "z.zarr").shape == (60, 60)

@@ -1,4 +1,4 @@
-"""Targets that cannot be written are refused before any work, and no other process's file is replaced."""
+"""Outputs that cannot be written are refused before any work; files of other processes are never replaced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dkdist._utils import files
 from dkdist.cli import main
 from dkdist.cli import output as output_files
 
-WRITING = [
+WRITING_COMMANDS = [
     ("STORE", ["import", "{csv}", "{place}/x.zarr", "--set-id", "bag"]),
     ("--to", ["compact", "{bags}", "--to", "{place}/x.zarr"]),
     ("OUTPUT", ["embed", "{bags}", "{place}/x.zarr"]),
@@ -33,7 +33,7 @@ WRITING = [
 
 
 @pytest.fixture
-def idle(monkeypatch):
+def no_work(monkeypatch):
     """Fail where a command begins to work."""
 
     def work(*_, **__):
@@ -58,7 +58,7 @@ def place(tmp_path):
     return tmp_path / "place"
 
 
-def filled(command, bags, bag_models, place):
+def fill_in_paths(command, bags, bag_models, place):
     csv = place.parent / "points.csv"
     csv.write_text("bag,x\n1,2.5\n")
     paths = {"csv": csv, "fine": place.parent / "m.npz", "model": bag_models / "wide.npz"}
@@ -66,7 +66,7 @@ def filled(command, bags, bag_models, place):
 
 
 def refusal(command, capsys):
-    """The message of a command that ends with status 2 and prints one line."""
+    """Return the message of a command that exits with status 2 and prints one line."""
     assert main(command) == 2
     captured = capsys.readouterr()
     (line,) = captured.err.splitlines()
@@ -75,7 +75,7 @@ def refusal(command, capsys):
 
 
 def refuse_new_files(monkeypatch, folder, code, *, writing=False):
-    """Let files in a folder fail when they are created, or when they are written."""
+    """Make files in a folder fail when they are created, or when they are written."""
     create, write, inside = os.open, files.write_all, set()
 
     def open_file(path, flags, *args, **options):
@@ -95,51 +95,52 @@ def refuse_new_files(monkeypatch, folder, code, *, writing=False):
     monkeypatch.setattr(output_files, "write_all", write_all)
 
 
-@pytest.mark.parametrize(("option", "command"), WRITING)
+@pytest.mark.parametrize(("option", "command"), WRITING_COMMANDS)
 @pytest.mark.parametrize(
     ("code", "writing"), [(errno.EACCES, False), (errno.EROFS, False), (errno.ENOSPC, True)]
 )
-@pytest.mark.usefixtures("idle")
-def test_unwritable_and_full_places_are_refused_before_any_work(
+@pytest.mark.usefixtures("no_work")
+def test_unwritable_and_full_folders_are_refused_before_any_work(
     option, command, code, writing, bags, bag_models, place, capsys, monkeypatch
 ):
     refuse_new_files(monkeypatch, place, code, writing=writing)
-    words = filled(command, bags, bag_models, place)
+    words = fill_in_paths(command, bags, bag_models, place)
     (target,) = [word for word in words if str(place) in word]
     assert refusal(words, capsys) == f"{option} {target} cannot be written: {os.strerror(code)}"
     assert os.listdir(place) == []
 
 
-@pytest.mark.parametrize(("option", "command"), WRITING)
-@pytest.mark.usefixtures("idle")
-def test_places_in_a_file_are_refused(option, command, bags, bag_models, place, capsys):
+@pytest.mark.parametrize(("option", "command"), WRITING_COMMANDS)
+@pytest.mark.usefixtures("no_work")
+def test_an_output_below_a_file_is_refused(option, command, bags, bag_models, place, capsys):
     place.rmdir()
     place.write_text("a file")
-    message = refusal(filled(command, bags, bag_models, place), capsys)
+    message = refusal(fill_in_paths(command, bags, bag_models, place), capsys)
     assert message.startswith(f"{option} {place}")
     assert "directory" in message
 
 
 @pytest.mark.parametrize(
     ("option", "command", "length"),
-    # 245 letters are too many where a store grows in a hidden folder with a longer name
-    [(*case, 400) for case in WRITING] + [(*case, 245) for case in WRITING if case[0] in ("STORE", "--to")],
+    # 245 letters are too many for a store, whose hidden staging folder has a longer name
+    [(*case, 400) for case in WRITING_COMMANDS]
+    + [(*case, 245) for case in WRITING_COMMANDS if case[0] in ("STORE", "--to")],
 )
-@pytest.mark.usefixtures("idle")
+@pytest.mark.usefixtures("no_work")
 def test_long_names_are_refused_before_any_work(option, command, length, bags, bag_models, place, capsys):
     command = [word.replace("{place}/x", f"{{place}}/{'x' * (length - 5)}") for word in command]
-    message = refusal(filled(command, bags, bag_models, place), capsys)
+    message = refusal(fill_in_paths(command, bags, bag_models, place), capsys)
     assert message.startswith(f"{option} {place}")
     assert message.endswith(os.strerror(errno.ENAMETOOLONG))
 
 
-def test_other_files_than_regular_ones_are_not_replaced(bags, place, capsys):
+def test_a_named_pipe_is_not_replaced(bags, place, capsys):
     os.mkfifo(place / "m.npz")
     command = ["fit", bags, "--target", "wide", "--model", str(place / "m.npz"), "--overwrite"]
     assert refusal(command, capsys) == f"--model must be a file; got {place / 'm.npz'}, a named pipe"
 
 
-def test_a_disk_that_is_full_at_the_end_is_named_by_option(bags, small, place, capsys, monkeypatch):
+def test_a_disk_full_at_the_end_names_the_option(bags, small, place, capsys, monkeypatch):
     def fill(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -151,7 +152,7 @@ def test_a_disk_that_is_full_at_the_end_is_named_by_option(bags, small, place, c
 
 
 @pytest.mark.parametrize("can_link", [True, False])
-def test_a_file_that_appears_during_the_work_stays(can_link, bags, small, place, capsys, monkeypatch):
+def test_a_model_file_of_another_process_is_not_replaced(can_link, bags, small, place, capsys, monkeypatch):
     model, train = place / "m.npz", dk.save_model
     if not can_link:
 
@@ -175,7 +176,7 @@ def test_a_file_that_appears_during_the_work_stays(can_link, bags, small, place,
     assert os.listdir(place) == ["m.npz"]
 
 
-def test_predictions_that_appear_during_the_work_stay(bags, bag_models, place, capsys, monkeypatch):
+def test_a_prediction_file_of_another_process_is_not_replaced(bags, bag_models, place, capsys, monkeypatch):
     output = place / "p.csv"
 
     def open_late(store):
@@ -188,7 +189,7 @@ def test_predictions_that_appear_during_the_work_stay(bags, bag_models, place, c
     assert output.read_text() == "of another process"
 
 
-def test_saving_without_overwrite(place):
+def test_save_model_without_overwrite_refuses_existing_files(place):
     model = dk.RandomFourierFeatures(2, sigma=1.0, random_state=0).fit([[0.0], [1.0]])
     dk.save_model(model, place / "m.npz", overwrite=False)
     with pytest.raises(FileExistsError, match=r"m\.npz"):

@@ -1,4 +1,4 @@
-"""``dkdist plan``: what a fit then prints of itself, without a look at the points."""
+"""``dkdist plan``: prints the plan of a fit without reading any points."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from dkdist.embeddings.density_choices import max_nodes_per_dim
 
 
 @pytest.fixture
-def blind(bags, tmp_path):
-    """The store without its points."""
+def store_without_points(bags, tmp_path):
+    """Return the path of a copy of the store without its points."""
     shutil.copytree(bags, tmp_path / "blind.zarr")
     shutil.rmtree(tmp_path / "blind.zarr" / "points" / "c")
     return str(tmp_path / "blind.zarr")
 
 
 @pytest.fixture(autouse=True)
-def same_limit():
-    """A limit that does not change from one run to the next."""
+def fixed_memory_limit():
+    """Set a memory limit that does not depend on the machine."""
     with dask.config.set({"dkdist.memory-limit": "2GiB"}):
         yield
 
 
-def planned(command, capsys):
+def plan_json(command, capsys):
     assert main(["plan", *command, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert list(result) == list(json_keys.PLAN)
@@ -49,39 +49,39 @@ def planned(command, capsys):
         ["--target", "wide", "--learner", "sgd", "--divergence", "jensen-shannon", "--structure", "marginal"],
     ],
 )
-def test_the_plan_is_the_one_that_a_fit_prints(options, bags, blind, small, tmp_path, capsys):
+def test_plan_prints_the_plan_of_the_fit(options, bags, store_without_points, small, tmp_path, capsys):
     requested = [*small, *options]
-    assert main(["plan", blind, *requested]) == 0
+    assert main(["plan", store_without_points, *requested]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     line = next(line for line in captured.out.splitlines() if line.startswith("plan"))
     assert main(["fit", bags, *requested, "--model", str(tmp_path / "m.npz"), "--progress"]) == 0
     printed = [line.partition("peak memory")[0] for line in capsys.readouterr().err.splitlines()]
-    # memory is that of its process
+    # peak memory depends on the process
     assert line.removeprefix("plan").strip().partition("peak memory")[0] in printed
 
 
-def test_columns_are_exact_or_at_most(bags, blind, tmp_path, capsys):
+def test_number_of_columns_is_exact_or_an_upper_bound(bags, store_without_points, tmp_path, capsys):
     sets = dk.open_sets(bags)
     chosen = dk.DivergenceEmbedding().fit(sets).spec_.n_features
-    result = planned([blind], capsys)
+    result = plan_json([store_without_points], capsys)
     assert not result["columns_exact"]
     assert chosen <= result["columns"]
     for requested, embedding in (
         (["--bandwidth", "0.1"], dk.DivergenceEmbedding(bandwidth=0.1)),
         (["--n-basis", "7", "--divergence", "chi2"], dk.DivergenceEmbedding("chi2", n_basis=7)),
     ):
-        result = planned([blind, *requested], capsys)
+        result = plan_json([store_without_points, *requested], capsys)
         assert (result["columns_exact"], result["columns"]) == (True, embedding.fit(sets).spec_.n_features)
     line = str(tmp_path / "line.zarr")
     dk.write_sets(line, np.zeros((3, 4, 1)))
-    assert planned([line, "--task", "classify"], capsys)["columns"] == max_nodes_per_dim("tensor", 1)
-    result = planned([blind], capsys)
+    assert plan_json([line, "--task", "classify"], capsys)["columns"] == max_nodes_per_dim("tensor", 1)
+    result = plan_json([store_without_points], capsys)
     assert (result["n_sets"], result["bytes_a_pass"], result["n_features"]) == (60, 2400 * 2 * 4, 2000)
 
 
-def test_what_does_not_fit_is_said_and_fails(blind, small, capsys):
-    command = ["plan", blind, "--target", "wide", *small]
+def test_a_plan_beyond_the_memory_limit_is_reported_and_fails(store_without_points, small, capsys):
+    command = ["plan", store_without_points, "--target", "wide", *small]
     with dask.config.set({"dkdist.memory-limit": "10kB"}):
         assert main([*command, "--json"]) == 2
         captured = capsys.readouterr()
@@ -91,16 +91,16 @@ def test_what_does_not_fit_is_said_and_fails(blind, small, capsys):
         assert "scans" in capsys.readouterr().out
 
 
-def test_a_fit_that_does_not_fit_reads_no_point(blind, small, tmp_path, capsys):
+def test_a_fit_beyond_the_memory_limit_reads_no_points(store_without_points, small, tmp_path, capsys):
     model = tmp_path / "m.npz"
     with dask.config.set({"dkdist.memory-limit": "1 MB"}):
-        assert main(["fit", blind, "--target", "wide", "--model", str(model), *small]) == 2
+        assert main(["fit", store_without_points, "--target", "wide", "--model", str(model), *small]) == 2
     assert "This does not fit" in capsys.readouterr().err
     assert not model.exists()
 
 
-def test_it_is_said_how_often_points_are_read(blind, capsys):
-    assert main(["plan", blind, "--learner", "sgd", "--target", "wide"]) == 0
+def test_the_plan_lists_the_passes_over_the_points(store_without_points, capsys):
+    assert main(["plan", store_without_points, "--learner", "sgd", "--target", "wide"]) == 0
     out = capsys.readouterr().out
     for part in (
         "all points once",
@@ -109,28 +109,28 @@ def test_it_is_said_how_often_points_are_read(blind, capsys):
         "up to 100 passes to fit",
     ):
         assert part in out
-    assert main(["plan", blind, "--features", "0", "--bandwidth", "0.1", "--alpha", "1"]) == 0
+    assert main(["plan", store_without_points, "--features", "0", "--bandwidth", "0.1", "--alpha", "1"]) == 0
     out = capsys.readouterr().out
     assert "for the bandwidth" not in out
     assert "for the median distance" not in out
     assert "1 pass to fit" in out
 
 
-def test_options_that_a_fit_refuses_are_refused(blind, capsys):
+def test_options_that_a_fit_refuses_are_refused(store_without_points, capsys):
     for options, message in (
         (["--target", "height"], "no target 'height'"),
         (["--epochs", "3"], "--epochs is for --learner sgd"),
     ):
-        assert main(["plan", blind, *options]) == 2
+        assert main(["plan", store_without_points, *options]) == 2
         assert message in capsys.readouterr().err
 
 
-def test_what_makes_no_plan_is_an_error_and_leaves_nothing_behind():
+def test_a_call_without_a_plan_is_an_error_and_later_fits_run():
     with pytest.raises(RuntimeError, match="without a plan"):
         plan_of(lambda: None)
     with pytest.raises(ZeroDivisionError):
         plan_of(lambda: 1 / 0)
-    dk.IncrementalRidge().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])  # runs again
+    dk.IncrementalRidge().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])  # planning mode has ended
 
 
 PEAK_OF_A_PLAN = """
@@ -143,8 +143,8 @@ with open("/proc/self/status") as status:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc/self/status")
-def test_a_plan_of_two_million_features_makes_none_of_them(bags):
-    """One block of the fit would hold 80 rows of them or more, 640 MB beside some 300 MB of the process itself."""
+def test_a_plan_of_two_million_features_allocates_none(bags):
+    """A block of the fit has at least 80 rows of features (640 MB); the process itself needs about 300 MB."""
     run = [sys.executable, "-c", PEAK_OF_A_PLAN, bags]
     printed = subprocess.run(run, check=True, capture_output=True, text=True, timeout=60).stdout
     assert "2,000,000 features" in printed

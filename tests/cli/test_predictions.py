@@ -1,4 +1,4 @@
-"""What `dkdist predict` writes: the model's predictions and probabilities, in every form the same."""
+"""`dkdist predict` writes the predictions and probabilities of the model, identical in every file format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IDS = [f"bag {i}" for i in range(60)]
 
 @pytest.fixture(scope="module")
 def expected(bags, bag_models):
-    """(predictions, probabilities) of the sets by the estimator itself."""
+    """Return (predictions, probabilities) of the estimator itself."""
     model, sets = dk.load_model(bag_models / "wide.npz"), dk.open_sets(bags)
     return model.predict(sets), model.predict_proba(sets)
 
@@ -28,7 +28,7 @@ def predicted(bags, bag_models, output, *options, model="wide"):
     )
 
 
-def test_probabilities_in_every_form(bags, bag_models, expected, tmp_path, monkeypatch):
+def test_probabilities_are_identical_in_every_format(bags, bag_models, expected, tmp_path, monkeypatch):
     monkeypatch.setattr("dkdist.cli.predict.PREDICT_BATCH_SETS", 25)
     for name in ("p.csv", "p.parquet", "p.npz"):
         assert predicted(bags, bag_models, tmp_path / name, "--probabilities") == 0
@@ -47,7 +47,7 @@ def test_probabilities_in_every_form(bags, bag_models, expected, tmp_path, monke
         assert result["ids"].tolist() == IDS
 
 
-def test_standard_output_is_csv_and_nothing_else(bags, bag_models, expected, capsys):
+def test_standard_output_is_only_csv(bags, bag_models, expected, capsys):
     assert predicted(bags, bag_models, "-", "--progress") == 0
     captured = capsys.readouterr()
     header, *rows = csv.reader(io.StringIO(captured.out))
@@ -56,13 +56,13 @@ def test_standard_output_is_csv_and_nothing_else(bags, bag_models, expected, cap
     assert "predict" in captured.err
 
 
-def test_sets_without_ids_go_by_their_positions(bags, bag_models, tmp_path, capsys):
+def test_sets_without_ids_are_named_by_position(bags, bag_models, tmp_path, capsys):
     dk.write_sets(tmp_path / "s.zarr", [np.ones((3, 2)), np.zeros((4, 2))])
     assert predicted(str(tmp_path / "s.zarr"), bag_models, "-", model="spread") == 0
     assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == ["set", "0", "1"]
 
 
-def test_what_cannot_be_predicted_is_refused_before_any_work(bags, bag_models, tmp_path, capsys, monkeypatch):
+def test_unsupported_outputs_are_refused_before_any_work(bags, bag_models, tmp_path, capsys, monkeypatch):
     assert predicted(bags, bag_models, tmp_path / "p.csv", "--probabilities", model="spread") == 2
     assert "has no probabilities" in capsys.readouterr().err
     monkeypatch.setattr(dk, "open_sets", None)
@@ -97,7 +97,7 @@ def hostile_store(tmp_path):
     )
 
 
-def test_ids_are_no_formulas_in_csv_and_exact_elsewhere(bag_models, tmp_path):
+def test_formula_like_ids_are_escaped_in_csv_and_exact_in_parquet(bag_models, tmp_path):
     store = hostile_store(tmp_path)
     for name in ("p.csv", "p.parquet"):
         assert predicted(store, bag_models, tmp_path / name) == 0
@@ -108,7 +108,7 @@ def test_ids_are_no_formulas_in_csv_and_exact_elsewhere(bag_models, tmp_path):
     assert pq.read_table(tmp_path / "p.parquet")["set"].to_pylist() == HOSTILE_IDS
 
 
-def test_ids_do_not_command_a_terminal(bag_models, tmp_path, capsys):
+def test_control_characters_of_ids_are_escaped(bag_models, tmp_path, capsys):
     store = hostile_store(tmp_path)
     assert predicted(store, bag_models, "-") == 0
     assert main(["info", store]) == 0

@@ -1,4 +1,4 @@
-"""`dkdist report`: what the page says is so, it loads nothing, and names in it are only names."""
+"""`dkdist report`: the page states correct numbers, loads no resources, and escapes names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VOID = {"meta", "img", "br"}
 
 
 class Page(HTMLParser):
-    """The elements of a page: balanced, with their attributes and texts."""
+    """Parser of a page that requires balanced elements and collects attributes and texts."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -82,7 +82,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def written(folder, target, *more):
+def write_report(folder, target, *more):
     output = folder / f"{target}.html"
     command = ["report", str(folder / f"{target}.npz"), str(folder / "<bags>.zarr"), "--output", str(output)]
     assert main([*command, "--target", target, *more]) == 0
@@ -90,51 +90,53 @@ def written(folder, target, *more):
 
 
 @pytest.fixture(scope="module")
-def of_classes(folder):
-    return written(folder, "kind")
+def classification_page(folder):
+    return write_report(folder, "kind")
 
 
-def test_every_section_is_there_and_linked(of_classes):
-    assert of_classes.texts["h2"] == SECTIONS
-    assert of_classes.values("a", "href") == [f"#{i}" for i in of_classes.values("section", "id")]
-    assert of_classes.texts["h1"] == ["kind.npz: kind"]
+def test_every_section_exists_and_is_linked(classification_page):
+    assert classification_page.texts["h2"] == SECTIONS
+    assert classification_page.values("a", "href") == [
+        f"#{i}" for i in classification_page.values("section", "id")
+    ]
+    assert classification_page.texts["h1"] == ["kind.npz: kind"]
 
 
-def test_hostile_names_are_text(of_classes):
-    assert HOSTILE in of_classes
-    assert not {"script", "iframe", "link", "object"} & set(of_classes.tags)
-    assert not [name for _, name, _ in of_classes.attributes if name.startswith("on")]
-    assert any("<bags>.zarr" in text for text in of_classes.texts["td"])
+def test_hostile_names_are_escaped(classification_page):
+    assert HOSTILE in classification_page
+    assert not {"script", "iframe", "link", "object"} & set(classification_page.tags)
+    assert not [name for _, name, _ in classification_page.attributes if name.startswith("on")]
+    assert any("<bags>.zarr" in text for text in classification_page.texts["td"])
 
 
-def test_the_page_loads_nothing(of_classes):
-    sources = of_classes.values("img", "src")
+def test_the_page_loads_no_resources(classification_page):
+    sources = classification_page.values("img", "src")
     assert len(sources) == 5  # confusions, calibration, sets, map, points
     for source in sources:
         data = base64.b64decode(source.removeprefix("data:image/svg+xml;base64,"), validate=True)
         assert ElementTree.fromstring(data).tag.endswith("svg")
-    assert of_classes.values("meta", "content")[0].startswith("default-src 'none'")
-    assert all(len(text) > 20 for text in of_classes.values("img", "alt"))
+    assert classification_page.values("meta", "content")[0].startswith("default-src 'none'")
+    assert all(len(text) > 20 for text in classification_page.values("img", "alt"))
 
 
-def test_the_scores_are_those_of_the_model(folder, of_classes):
+def test_the_scores_are_those_of_the_model(folder, classification_page):
     model, sets = dk.load_model(folder / "kind.npz"), dk.open_sets(folder / "<bags>.zarr")
     right = (model.predict(sets) == sets.targets["kind"]).mean()
-    assert f"{100 * right:.1f} % of 60 sets" in of_classes
-    assert f"{right:.4g}" in of_classes.texts["td"]
-    assert "0.5" in of_classes.texts["td"]  # the largest class
-    assert "MomentEmbedding" in str(of_classes.texts["strong"])
-    assert f"{model[-1].alpha_:.6g}" in of_classes.texts["td"]
+    assert f"{100 * right:.1f} % of 60 sets" in classification_page
+    assert f"{right:.4g}" in classification_page.texts["td"]
+    assert "0.5" in classification_page.texts["td"]  # the largest class
+    assert "MomentEmbedding" in str(classification_page.texts["strong"])
+    assert f"{model[-1].alpha_:.6g}" in classification_page.texts["td"]
 
 
-def test_a_report_of_numbers(folder):
+def test_a_regression_report_shows_r2(folder):
     model, sets = dk.load_model(folder / "spread.npz"), dk.open_sets(folder / "<bags>.zarr")
     page = Page("".join(score_section(evaluate_model(model, sets, "spread", SPREAD)).parts))
     assert f"R2 {r2_score(SPREAD, model.predict(sets)):.3f} over 60 sets" in page
     assert page.tags.count("img") == 1
 
 
-def test_a_page_is_replaced_only_if_it_may(folder, tmp_path, capsys, monkeypatch):
+def test_a_page_is_replaced_only_with_overwrite(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(run_report, "report_page", lambda evaluation, title: title)
     output = tmp_path / "r.html"
     output.write_text("mine")
@@ -154,7 +156,7 @@ def test_a_page_is_replaced_only_if_it_may(folder, tmp_path, capsys, monkeypatch
         ("spread", "target 'spread' contains"),
     ],
 )
-def test_another_target_is_refused_before_work(target, message, folder, tmp_path, capsys):
+def test_a_missing_or_unsuitable_target_is_refused_before_any_work(target, message, folder, tmp_path, capsys):
     command = [
         "report",
         str(folder / "kind.npz"),
@@ -167,7 +169,7 @@ def test_another_target_is_refused_before_work(target, message, folder, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_a_model_without_choices_shows_its_leaderboard(folder):
+def test_an_automatic_model_shows_its_leaderboard(folder):
     sets = dk.open_sets(folder / "<bags>.zarr")
     model = dk.SetClassifier(["moments"], random_state=0).fit(sets[:40], Y[:40])
     page = Page("".join(model_section(evaluate_model(model, sets, "y", Y)).parts))
@@ -176,7 +178,7 @@ def test_a_model_without_choices_shows_its_leaderboard(folder):
     assert any(text.startswith("Best baseline: ") for text in page.texts["p"])
 
 
-def test_what_cannot_be_explained_is_said(folder):
+def test_a_model_without_contributions_is_reported(folder):
     sets = dk.open_sets(folder / "<bags>.zarr")
     model = make_pipeline(dk.MomentEmbedding(), LogisticRegression()).fit(sets.load(), Y)
     section = points_section(Evaluation(model, sets, "y", Y, Y, None))
@@ -196,14 +198,14 @@ def test_strings_are_drawn(tmp_path):
     assert page.tags.count("img") == 2
 
 
-def test_intervals_of_shares_are_wilsons():
+def test_intervals_of_proportions_are_wilson_intervals():
     right = np.arange(50) < 40
     result, z = proportion_score("s", right), norm.ppf(0.975)
     middle, half = (40 + z**2 / 2) / (50 + z**2), z / (50 + z**2) * np.sqrt(40 * 10 / 50 + z**2 / 4)
     np.testing.assert_allclose([result.low, result.value, result.high], [middle - half, 0.8, middle + half])
 
 
-def test_scores_are_those_of_scikit_learn():
+def test_scores_equal_scikit_learn():
     truth = np.array(["a", "b", "c"])[RNG.integers(0, 3, 200)]
     P = RNG.dirichlet(np.ones(3), 200)
     predicted = np.array(["a", "b", "c"])[P.argmax(axis=1)]
@@ -222,8 +224,8 @@ def test_scores_are_those_of_scikit_learn():
     assert (rms.constant, r2.constant) == (pytest.approx(x.std()), 0)
 
 
-def test_the_intervals_cover_what_they_say():
-    """Of sixty samples of a known law, some nineteen of twenty intervals hold its mean absolute error."""
+def test_bootstrap_intervals_cover_the_true_value():
+    """60 samples of a known distribution: about 95 % of the intervals contain its mean absolute error."""
     held = 0
     for _ in range(60):
         errors = np.abs(RNG.normal(size=80))
@@ -232,7 +234,7 @@ def test_the_intervals_cover_what_they_say():
     assert held >= 50  # 57 are expected
 
 
-def test_the_constant_of_one_class_is_right_always():
+def test_the_constant_baseline_of_a_single_class_has_accuracy_one():
     scores = classification_scores(np.zeros(5, int), np.zeros(5, int), np.array([0, 1]), None)
     assert [score.name for score in scores] == ["accuracy", "recall of 0"]
     assert re.fullmatch(r"1(\.0)?", str(scores[0].constant))

@@ -1,4 +1,4 @@
-"""A report in a real browser: all pictures are drawn, nothing is asked of any network, and nothing complains."""
+"""A report in a real browser: all images are drawn, without network requests or console messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def report(tmp_path):
     return page
 
 
-def test_a_report_is_drawn_and_nothing_complains(report):
+def test_a_report_is_drawn_without_requests_or_messages(report):
     if CHROMIUM is None:
         pytest.skip("no browser: chromium is not installed (apt install chromium)")
     api = pytest.importorskip(

@@ -1,4 +1,4 @@
-"""Standard output and error that are closed, full, or of an encoding that lacks characters."""
+"""Standard output and error that are closed, full, or cannot encode some characters."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ DEVICE = "/dev/full"
 posix = pytest.mark.skipif(not os.path.exists(DEVICE), reason="a device that is always full")
 
 
-def written(encoding, **options):
-    """A text stream of an encoding, and its bytes."""
+def text_stream(encoding, **options):
+    """Return a text stream with an encoding, and its byte buffer."""
     raw = io.BytesIO()
     return io.TextIOWrapper(raw, encoding=encoding, write_through=True, **options), raw
 
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
-    """The path of a store with ids and classes that ASCII lacks."""
+    """Return the path of a store with non-ASCII ids and classes."""
     folder = tmp_path_factory.mktemp("names")
     rng = np.random.default_rng(0)
     sets = [rng.normal(i % 2, 0.1, (9, 2)) for i in range(20)]
@@ -59,7 +59,7 @@ FULL = f"dkdist: error: standard output cannot be written: {os.strerror(errno.EN
 @posix
 @pytest.mark.parametrize("write_through", [False, True])
 @pytest.mark.parametrize("command", [["info"], ["info", "--json"], ["verify"]])
-def test_a_full_standard_output_is_one_line(command, write_through, bags, capsys, monkeypatch):
+def test_a_full_standard_output_prints_one_line(command, write_through, bags, capsys, monkeypatch):
     with open(DEVICE, "wb") as full, monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", io.TextIOWrapper(full, write_through=write_through))
         assert main([command[0], bags, *command[1:]]) == 2
@@ -68,7 +68,7 @@ def test_a_full_standard_output_is_one_line(command, write_through, bags, capsys
 
 @posix
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_standard_output_is_no_traceback_at_exit(unbuffered):
+def test_a_full_standard_output_gives_no_traceback_at_exit(unbuffered):
     with open(DEVICE, "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "dkdist.cli", "--version"],
@@ -80,7 +80,7 @@ def test_a_full_standard_output_is_no_traceback_at_exit(unbuffered):
     assert (done.returncode, done.stderr) == (2, FULL)
 
 
-def test_a_broken_connection_is_not_taken_for_a_closed_pipe(capsys, monkeypatch):
+def test_a_broken_connection_is_not_mistaken_for_a_closed_pipe(capsys, monkeypatch):
     def lose(path):
         raise BrokenPipeError(32, "the connection was lost")
 
@@ -89,8 +89,8 @@ def test_a_broken_connection_is_not_taken_for_a_closed_pipe(capsys, monkeypatch)
     assert "the connection was lost" in capsys.readouterr().err
 
 
-def test_characters_that_the_output_lacks_are_escaped(names, monkeypatch):
-    stream, raw = written("ascii")
+def test_unencodable_characters_are_escaped(names, monkeypatch):
+    stream, raw = text_stream("ascii")
     monkeypatch.setattr(sys, "stdout", stream)
     assert main(["info", names]) == 0
     assert rb"gr\xf6\xdfer (10)" in raw.getvalue()
@@ -98,7 +98,7 @@ def test_characters_that_the_output_lacks_are_escaped(names, monkeypatch):
 
 
 def test_predictions_are_never_escaped(names, bag_models, capsys, monkeypatch):
-    stream, raw = written("ascii")
+    stream, raw = text_stream("ascii")
     model = str(bag_models / "wide.npz")
     command = ["predict", names, "--model", model, "--output", "-"]
     with monkeypatch.context() as ascii_output:
@@ -109,7 +109,7 @@ def test_predictions_are_never_escaped(names, bag_models, capsys, monkeypatch):
     (line,) = capsys.readouterr().err.splitlines()
     assert "--output - is standard output, whose encoding ascii cannot represent 's\\xe9t 0'" in line
     assert "PYTHONIOENCODING=utf-8" in line
-    stream, raw = written("utf-8", newline="")
+    stream, raw = text_stream("utf-8", newline="")
     monkeypatch.setattr(sys, "stdout", stream)
     assert main(command) == 0
     assert raw.getvalue().decode().splitlines()[1].startswith("sét 0,")

@@ -1,4 +1,4 @@
-"""Every command under a memory limit that this process exceeds: refused in one line, or done piece by piece."""
+"""Every command under a memory limit that is too small: refused in one line, or completed in pieces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ N_POINTS = 9_000_000  # 72 MB: smaller requests pass unchecked
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """A store whose second set has 9,000,000 points, and a model of small sets."""
+    """Return a folder with a store whose second set has 9,000,000 points, and a model of small sets."""
     folder = tmp_path_factory.mktemp("large")
     sets = [np.linspace(0, 1, n, dtype=np.float32)[:, None] * [1, 2] for n in (50, N_POINTS, 50, 50)]
     small = [x[:50] for x in sets]
@@ -42,7 +42,7 @@ READ_IN_PIECES = {
 
 
 @pytest.mark.parametrize("command", REFUSED)
-def test_what_needs_too_much_is_refused_in_one_line(command, large, monkeypatch, capsys):
+def test_commands_beyond_the_limit_are_refused_in_one_line(command, large, monkeypatch, capsys):
     monkeypatch.chdir(large)
     before = sorted(path.name for path in large.iterdir())
     with dask.config.set({"dkdist.memory-limit": "1 MB"}):
@@ -56,13 +56,13 @@ def test_what_needs_too_much_is_refused_in_one_line(command, large, monkeypatch,
 
 
 @pytest.mark.parametrize("command", READ_IN_PIECES)
-def test_what_reads_in_pieces_is_done(command, large, monkeypatch):
+def test_commands_that_read_in_pieces_succeed(command, large, monkeypatch):
     monkeypatch.chdir(large)
     with dask.config.set({"dkdist.memory-limit": "1 MB"}):
         assert main(READ_IN_PIECES[command]) == 0
 
 
-def test_features_that_do_not_fit_replace_nothing(tmp_path):
+def test_features_beyond_the_limit_replace_nothing(tmp_path):
     sets = dk.write_sets(tmp_path / "s.zarr", np.random.default_rng(0).random((6, 20, 2)))
     rows = dk.MomentEmbedding().fit_transform(sets)
     dk.write_features(tmp_path / "f.zarr", rows)
