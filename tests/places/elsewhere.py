@@ -1,11 +1,11 @@
-"""What another process does with a view that travelled to it; imported there, so it imports little."""
+"""Function that another process runs on a pickled view; the module imports little because that process imports it."""
 
 import os
 import pickle
 
 
-def read_there(pickled, environment):
-    """The points and first targets of a pickled view, its label, and how often it was opened for three reads."""
+def read_pickled_view(pickled, environment):
+    """Return the points, targets and repr of a pickled view, and how often three reads opened its store."""
     os.environ.update(environment)
     from dkdist.io._zarr.reading import CommitReader
 

@@ -1,4 +1,4 @@
-"""Stores that fail: a Zarr store in memory whose requests fail as a real storage's do, as often as it is told."""
+"""A Zarr store in memory whose requests fail like those of real storage, as configured."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ from zarr.storage import MemoryStore, WrapperStore
 
 
 class FaultyStore(WrapperStore):
-    """Fails the next requests with the errors of a list (None: never answers), some at random, or all after the
-    first good ones.
+    """Store that fails the next requests with ``errors`` (None: no answer), a random ``share`` of them, or all
+    after the first ``good`` ones.
     """
 
     def __init__(self, store=None):
@@ -50,7 +50,7 @@ class FaultyStore(WrapperStore):
 
 
 def http_error(status):
-    """As aiohttp raises it, under fsspec's HTTP."""
+    """Return the error that aiohttp raises below fsspec's HTTP file system."""
     import aiohttp
     from yarl import URL
 
@@ -60,7 +60,7 @@ def http_error(status):
 
 
 def s3_error(code, status):
-    """As botocore raises it, under s3fs."""
+    """Return the error that botocore raises below s3fs."""
     from botocore.exceptions import ClientError
 
     response = {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
@@ -68,7 +68,7 @@ def s3_error(code, status):
 
 
 def s3fs_error(code, status):
-    """As s3fs translates it."""
+    """Return the error as translated by s3fs."""
     from s3fs.errors import translate_boto_error
 
     return translate_boto_error(s3_error(code, status))

@@ -1,4 +1,4 @@
-"""Stores made to do harm, and the check that they are refused before memory is taken for them."""
+"""Forged stores, and a check that they are refused before they allocate memory."""
 
 import json
 import tracemalloc
@@ -15,7 +15,7 @@ SETS = random_sets([3, 5, 2])
 
 
 def store_with(name, change, checksum=False):
-    """A good store whose document of one array (or of the root, "") was changed; without checksum unless asked."""
+    """Write a valid store, change the metadata of one array or of the root (""), and by default drop the checksum."""
     memory = MemoryStore()
     write_sets(memory, SETS, {"y": np.arange(3.0), "s": np.array(["a", "b", "c"])}, chunk_rows=4)
     root = read(memory, "zarr.json")
@@ -34,7 +34,7 @@ def read(memory, key):
 
 
 def assert_refused(memory, message):
-    """Opening or reading is refused, and next to no memory is taken for it."""
+    """Assert that opening or reading is refused with a peak of less than 20 MiB."""
     tracemalloc.start()
     try:
         with pytest.raises(StoreFormatError, match=message):

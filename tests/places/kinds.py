@@ -1,4 +1,4 @@
-"""The kinds of storage that every contract is tested on, each making places that nobody else uses."""
+"""Kinds of storage that share the tests of the contract; each function creates a new, empty location."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def obstore_local(tmp_path, request):
 
 
 def s3fs_url(tmp_path, request):
-    """Endpoint and credentials from the environment."""
+    """Return an S3 URL whose endpoint and credentials come from the environment."""
     request.getfixturevalue("moto_url")
     return f"s3://{BUCKET}/{next(numbers)}.zarr"
 
@@ -83,7 +83,7 @@ def obstore_s3(endpoint, prefix=None, bucket=BUCKET, key=KEY, secret=SECRET, **o
 
 HERE = (local, memory, memory_url, obstore_memory, obstore_local)
 SERVED = (s3fs_url, s3fs_rclone, obstore_moto, obstore_rclone)
-# rclone's server does not give the end of an object, where shards keep their index
+# without rclone, whose server does not support suffix ranges, which read the index of a shard
 RANGED = (
     s3fs_url,
     obstore_moto,
@@ -91,7 +91,7 @@ RANGED = (
 
 
 def params(*kinds):
-    """pytest parameters; those that need a server are marked."""
+    """Return pytest parameters; those that need a server are marked ``network``."""
     return [
         pytest.param(k, id=k.__name__, marks=[pytest.mark.network] if k in (*SERVED, s3fs_moto) else [])
         for k in kinds

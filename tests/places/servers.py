@@ -23,7 +23,7 @@ DUMMY_AWS = {
     "AWS_ACCESS_KEY_ID": KEY,
     "AWS_SECRET_ACCESS_KEY": SECRET,
     "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_EC2_METADATA_DISABLED": "true",  # nothing of these tests looks outside of this machine
+    "AWS_EC2_METADATA_DISABLED": "true",  # tests must not contact other machines
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
@@ -37,7 +37,7 @@ def free_port():
 
 @contextlib.contextmanager
 def moto():
-    """An S3 server with conditional writes and byte ranges; takes any credentials. Gives its URL."""
+    """Run an S3 server with conditional writes and byte ranges that accepts any credentials; yield its URL."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -58,10 +58,10 @@ def rclone_program():
 
 @contextlib.contextmanager
 def rclone(folder):
-    """An S3 server that checks credentials, over a local folder, asked one thing at a time. Gives its URL.
+    """Run an S3 server on a local folder that checks credentials, behind a serializing proxy; yield its URL.
 
-    Of uploads at the same moment into a folder that is new, rclone 1.75 refuses some with status 500, and has
-    answered for an accepted one with an empty body ever after; earlier versions truncate. moto is asked at once.
+    With concurrent uploads into a new folder, rclone 1.75 refuses some with status 500, and may return an empty body
+    for an accepted one; earlier versions truncate. moto needs no proxy.
     """
     (Path(folder) / BUCKET).mkdir(parents=True)
     port = free_port()
@@ -80,7 +80,7 @@ def rclone(folder):
 
 
 class OneAtATime(http.server.BaseHTTPRequestHandler):
-    """Hands each request on to the server behind it, whole, and waits for the answer before the next."""
+    """Proxy that forwards one complete request at a time."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -113,12 +113,12 @@ class OneAtATime(http.server.BaseHTTPRequestHandler):
 
 
 def one_at_a_time(port):
-    """A handler class before the server on a port."""
+    """Return the class of a proxy for the server on a port."""
     return type("Handler", (OneAtATime,), {"port": port, "turn": threading.Lock()})
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
-    """Files of a folder, and no listing of it; with ``user_info``, only to those who know it."""
+    """Serve the files of a folder without listings; ``user_info`` and ``query`` are required if set."""
 
     user_info = None
     query = None
@@ -139,7 +139,7 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 
 class RangedFiles(Files):
-    """The same with byte ranges, as nginx, Apache and object stores have them."""
+    """The same with byte ranges, like nginx, Apache and object stores."""
 
     def send_head(self):
         requested = self.headers.get("Range")
@@ -161,7 +161,7 @@ class RangedFiles(Files):
 
 
 class Failing(http.server.BaseHTTPRequestHandler):
-    """Answers ``faults`` requests by a fault (a status, "reset" or "stall"), and the others from a folder."""
+    """Answer ``faults`` requests with a fault (a status, "reset" or "stall"), and the others from a folder."""
 
     faults = 0
     fault = 503
@@ -201,7 +201,7 @@ class Failing(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def web(handler):
-    """A web server with a handler class (or partial). Gives its host and port."""
+    """Run a web server with a handler class (or partial); yield its host and port."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         server.handle_error = lambda *args: None  # clients that hang up are what is tested
@@ -215,11 +215,11 @@ def web(handler):
 
 
 def files(folder, *, ranges=False, **attributes):
-    """A handler class for the files of a folder."""
+    """Return a handler class for the files of a folder."""
     kind = type("Handler", (RangedFiles if ranges else Files,), attributes)
     return partial(kind, directory=str(folder))
 
 
 def failing(folder, **attributes):
-    """A handler class of a failing server over a folder."""
+    """Return a handler class of a failing server for a folder."""
     return type("Handler", (Failing,), {"folder": folder, "stalled": threading.Event(), **attributes})

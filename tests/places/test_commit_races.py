@@ -1,4 +1,4 @@
-"""Two writers that end at the same moment: where the storage can, at most one commits."""
+"""Two writers that commit at the same time: with conditional writes or locks, at most one succeeds."""
 
 from threading import Event, Thread
 
@@ -15,12 +15,14 @@ from dkdist.io._zarr.location.conditional import LeaseLostError, replace_object
 from .kinds import local, memory, obstore_local, obstore_memory, obstore_moto, params
 
 SETS = random_sets([3, 5, 2, 4])
-guarded = pytest.mark.parametrize("place", params(obstore_memory, obstore_moto), indirect=True)
+with_conditional_writes = pytest.mark.parametrize(
+    "place", params(obstore_memory, obstore_moto), indirect=True
+)
 
 
-@guarded
+@with_conditional_writes
 @pytest.mark.parametrize("there", [b"before", None])
-def test_an_object_that_changed_since_it_was_seen_is_not_replaced(place, there):
+def test_an_object_changed_by_another_writer_is_not_replaced(place, there):
     store = as_location(place).open(read_only=False)
     if there is not None:
         put_bytes(store, "zarr.json", there)
@@ -39,7 +41,7 @@ def test_an_object_that_changed_since_it_was_seen_is_not_replaced(place, there):
 @pytest.mark.parametrize(
     "place", params(local, memory, obstore_local, obstore_memory, obstore_moto), indirect=True
 )
-def test_what_the_check_refuses_is_not_replaced(place):
+def test_an_object_that_the_check_refuses_is_not_replaced(place):
     store = as_location(place).open(read_only=False)
     put_bytes(store, "zarr.json", b"theirs")
 
@@ -51,12 +53,12 @@ def test_what_the_check_refuses_is_not_replaced(place):
     assert get_bytes(store, ["zarr.json"]) == [b"theirs"]
 
 
-def race(place, mode):
-    """A writer that looks a last time, and another whose commit arrives just then."""
+def commit_during_last_check(place, mode):
+    """Let one writer commit just after the last check of another."""
     slow, late = SetWriter(place, 2, mode), SetWriter(place, 2, mode)
     slow.append(SETS[1:2])
     late.append(SETS[2:])
-    slow._lease._token = late._lease._token  # as if it had looked before the other began
+    slow._lease._token = late._lease._token  # as if it had read the token before the other writer started
     look = late._lease._require_generation
 
     def look_and_let_the_other_commit(document, **at_the_token):
@@ -68,23 +70,23 @@ def race(place, mode):
     late.close()
 
 
-@guarded
-def test_of_two_appends_at_the_same_moment_one_commits(place):
+@with_conditional_writes
+def test_of_two_simultaneous_appends_one_commits(place):
     write_sets(place, SETS[:1], chunk_rows=2)
     with pytest.raises(StoreFormatError, match="at the same time"):
-        race(place, "a")
+        commit_during_last_check(place, "a")
     assert len(open_sets(place)) == 2
     assert open_sets(place).sizes.tolist() == [3, 5]
 
 
-@guarded
-def test_of_two_new_stores_at_the_same_moment_one_commits(place):
+@with_conditional_writes
+def test_of_two_simultaneous_new_stores_one_commits(place):
     with pytest.raises(StoreFormatError, match="at the same time"):
-        race(place, "w")
+        commit_during_last_check(place, "w")
     assert open_sets(place).sizes.tolist() == [5]
 
 
-def test_a_commit_leaves_no_token():
+def test_a_commit_removes_its_token():
     store = MemoryStore()
     write_sets(store, SETS[:1])
     open_sets(store).append(SETS[1:])
@@ -92,9 +94,9 @@ def test_a_commit_leaves_no_token():
     assert [key for key in store._store_dict if key.startswith(".")] == []
 
 
-@pytest.mark.skipif(exchange.fcntl is None, reason="folders cannot be locked here")
-def test_the_later_of_two_that_append_waits_for_what_the_earlier_is_writing(tmp_path, monkeypatch):
-    """Chunks are written behind the writer: one that looked at the token in time must not land on one of the later."""
+@pytest.mark.skipif(exchange.fcntl is None, reason="this system has no folder locks")
+def test_the_later_of_two_appends_waits_for_background_writes_of_the_earlier(tmp_path, monkeypatch):
+    """Chunks are written in the background; a late chunk of the earlier writer must not overwrite one of the later."""
     place = tmp_path / "s"
     write_sets(place, SETS[:1], chunk_rows=1)
     at_work, go_on, began, put = Event(), Event(), Event(), RecordingArray.put
@@ -125,8 +127,8 @@ def test_the_later_of_two_that_append_waits_for_what_the_earlier_is_writing(tmp_
     assert_same_sets(open_sets(place).load(), SETS[[0, 2, 3]])
 
 
-def test_of_many_pairs_that_append_at_once_the_later_is_whole(tmp_path):
-    """Nobody waits for anybody here: threads of the earlier are at work while the later begins."""
+def test_the_later_of_two_appends_is_intact_in_many_runs(tmp_path):
+    """No synchronisation: threads of the earlier writer may still run when the later one starts."""
     for k in range(60):
         place = tmp_path / f"{k}"
         write_sets(place, SETS[:1], chunk_rows=1)

@@ -1,4 +1,4 @@
-"""What holds for every kind of storage: round trips, appends, replacement, damage, and features that resume."""
+"""Contract of every kind of storage: round trips, appends, replacement, damage, and resumed features."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_round_trip(place):
 
 
 @with_ranges
-def test_shards(place):
+def test_sharded_round_trip(place):
     store = written(place, shards=8)
     assert_reads_as_written(store)
     assert_same_sets(store[2:3].load(), SETS[2:3])
@@ -64,7 +64,7 @@ def test_readers_keep_their_commit_while_others_append(place):
 
 
 @every_kind
-def test_a_replaced_store_is_refused(place):
+def test_views_of_a_replaced_store_are_refused(place):
     old = written(place)
     assert_same_sets(old.load(), SETS)
     others = random_sets([3, 5, 2, 4, 7, 1], 2, (), seed=1)
@@ -92,7 +92,7 @@ def test_nothing_is_visible_before_the_commit(place):
 
 
 @every_kind
-def test_a_lost_and_a_damaged_chunk_are_named(place):
+def test_missing_and_damaged_chunks_are_named(place):
     written(place)
     store = as_location(place).open(read_only=False)
     for key, message in (
@@ -112,7 +112,7 @@ def test_a_lost_and_a_damaged_chunk_are_named(place):
 
 
 @every_kind
-def test_of_two_writers_one_commits(place):
+def test_of_two_writers_the_later_one_commits(place):
     write_sets(place, SETS[:1], chunk_rows=4)
     first, second = SetWriter(place, 2, "a"), SetWriter(place, 2, "a")
     first.append(SETS[1:2])
@@ -124,7 +124,7 @@ def test_of_two_writers_one_commits(place):
 
 
 @every_kind
-def test_features_resume_and_are_refused_when_replaced(place):
+def test_features_resume_and_replaced_ones_are_refused(place):
     rows = np.random.default_rng(0).standard_normal((10, 3)).astype("f4")
     created = create_features(place, 10, 3, 4, "map A")
     created.write_block(1, rows[4:8])
@@ -151,7 +151,7 @@ def test_features_resume_and_are_refused_when_replaced(place):
 
 
 @every_kind
-def test_other_things_are_left_alone(place):
+def test_unrelated_objects_are_not_replaced(place):
     store = as_location(place).open(read_only=False)
     put_bytes(store, "photo.png", b"png")
     with pytest.raises(FileExistsError, match="not a store of sets"):

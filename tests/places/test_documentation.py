@@ -1,4 +1,4 @@
-"""The page on storage does what it says: its Python runs, in order, and its environment is enough."""
+"""The documentation of storage: its snippets run in order with its environment, and its limits match the code."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def test_every_snippet_runs(moto_url, tmp_path, monkeypatch):
     assert names["model"].score(names["embedding"].transform(names["bags"]), names["y"]) > 0.9
 
 
-def test_the_bounds_are_those_of_the_code():
+def test_documented_retry_limits_match_the_code():
     text = " ".join(PAGE.read_text().split())
     assert f"repeated up to {'eight' if retry.MAX_ATTEMPTS == 8 else retry.MAX_ATTEMPTS} times" in text
     assert f"({retry.FIRST_PAUSE_SECONDS:g} s doubling to {retry.MAX_PAUSE_SECONDS:g} s)" in text

@@ -1,7 +1,7 @@
-"""What is no plain file of a store - pipes, devices, sockets, links out of it, absurd sizes - is refused at once.
+"""Pipes, devices, sockets, links out of a store and absurd sizes are refused immediately.
 
-Each case runs in a process of its own with 1 GB of address space beyond what it has, and is ended after a while: a
-reader that waits for a pipe, or takes what a file claims, fails.
+Cases run in a separate process with 1 GB of additional address space and a time limit: a reader that blocks on a pipe,
+or allocates what a file declares, fails.
 """
 
 import json
@@ -52,7 +52,7 @@ for place, reader, most in json.loads(sys.argv[2]):
 
 
 def read_all(tmp_path, cases):
-    """(what is said, KiB of memory, seconds of this process) of each case (place, reader)."""
+    """Return (message, KiB of additional memory, CPU seconds) of each case (place, reader)."""
     env = {**os.environ, "PYTHONPATH": str(Path(dkdist.__file__).parents[1])}
     value = json.dumps([(str(place), READERS[reader], 0) for place, reader in cases])
     run = subprocess.run(
@@ -63,7 +63,7 @@ def read_all(tmp_path, cases):
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def a_store(path):
+def make_store(path):
     write_sets(path, np.zeros((3, 40, 2)), np.arange(3), ["a", "b", "c"], chunk_rows=64)
     return path
 
@@ -73,20 +73,20 @@ def features(path):
     return path
 
 
-def replaced(path, make):
+def replace_file(path, make):
     path.unlink()
     make(path)
 
 
-def a_socket(path):
+def make_socket(path):
     here = os.getcwd()
-    os.chdir(path.parent)  # names of sockets are short
+    os.chdir(path.parent)  # paths of sockets have a short maximum length
     with socket.socket(socket.AF_UNIX) as output:
         output.bind(path.name)
     os.chdir(here)
 
 
-def linked_out(path):
+def link_outside(path):
     outside = path.parents[len(path.parts) - 2 - path.parts.index("places")] / "outside"
     outside.write_bytes(b"{}")
     path.symlink_to(outside)
@@ -94,9 +94,9 @@ def linked_out(path):
 
 KINDS = {
     "a named pipe": os.mkfifo,
-    "a socket": a_socket,
+    "a socket": make_socket,
     "a device": lambda path: path.symlink_to("/dev/zero"),
-    "a link": linked_out,
+    "a link": link_outside,
 }
 SETS_FILES = [
     "zarr.json",
@@ -109,19 +109,19 @@ SETS_FILES = [
 FEATURE_FILES = ["zarr.json", "features/zarr.json", "features/c/0/0"]
 
 
-def test_what_is_no_plain_file_is_refused(tmp_path):
+def test_files_that_are_not_regular_are_refused(tmp_path):
     places, cases, expected = tmp_path / "places", [], []
     places.mkdir()
     for kind, make in KINDS.items():
         for name in SETS_FILES:
-            place = a_store(places / f"{kind} {name.replace('/', '-')}")
-            replaced(place / name, make)
+            place = make_store(places / f"{kind} {name.replace('/', '-')}")
+            replace_file(place / name, make)
             result = [r for r in ("sets", "verify", "append") if r != "append" or "points/c" not in name]
             cases += [(place, reader) for reader in result]
             expected += [(kind, name)] * len(result)
         for name in FEATURE_FILES:
             place = features(places / f"{kind} features {name.replace('/', '-')}")
-            replaced(place / name, make)
+            replace_file(place / name, make)
             cases.append((place, "features"))
             expected.append((kind, name))
     for (place, reader), (text, grown, seconds), (kind, name) in zip(
@@ -134,8 +134,8 @@ def test_what_is_no_plain_file_is_refused(tmp_path):
         assert seconds < 5, what
 
 
-def test_a_folder_that_leads_out_is_refused_and_one_that_stays_inside_is_read(tmp_path):
-    place = a_store(tmp_path / "s")
+def test_links_out_of_a_store_are_refused_and_links_inside_are_read(tmp_path):
+    place = make_store(tmp_path / "s")
     (place / "points/c").rename(tmp_path / "moved")
     (place / "points/c").symlink_to(tmp_path / "moved")
     with pytest.raises(StoreFormatError, match="leads out of it"):
@@ -163,8 +163,8 @@ def of_size(path, size):
         file.truncate(size)
 
 
-def absurd(places):
-    """Stores that claim what no store has, with their readers and what is said of them."""
+def absurd_stores(places):
+    """Yield stores with absurd declared sizes, their readers and the expected messages."""
 
     def rows(document):
         document["attributes"]["dkdist"]["n_rows"] = 2**52
@@ -187,26 +187,26 @@ def absurd(places):
         "2\\*\\*52|4503599627370496",
     )
     yield with_document(features(places / "blocks"), "zarr.json", blocks), "features", "missing|expected"
-    yield with_document(a_store(places / "names"), "zarr.json", names), "sets", "at most 2097152"
-    yield with_document(a_store(places / "less"), "zarr.json", some_names), "sets", "at most 4096 arrays"
+    yield with_document(make_store(places / "names"), "zarr.json", names), "sets", "at most 2097152"
+    yield with_document(make_store(places / "less"), "zarr.json", some_names), "sets", "at most 4096 arrays"
     for i, name in enumerate(("zarr.json", "points/zarr.json")):
-        place = a_store(places / f"sparse {i}")
+        place = make_store(places / f"sparse {i}")
         of_size(place / name, 2**30)
         yield place, "sets", "at most 2097152"
-    place = a_store(places / "chunk")
+    place = make_store(places / "chunk")
     of_size(place / "points/c/1/0", 2**34)
     yield place, "sets", "got 17179869184"
     place = features(places / "block")
     of_size(place / "features/c/0/0", 2**34)
     yield place, "features", "got 17179869184"
-    place = a_store(places / "deep")
+    place = make_store(places / "deep")
     deep(place / "zarr.json")
     yield place, "sets", r"zarr\.json"
 
 
-def test_absurd_claims_are_refused_at_once_and_in_little_memory(tmp_path):
+def test_absurd_sizes_are_refused_quickly_and_in_little_memory(tmp_path):
     (tmp_path / "places").mkdir()
-    cases = list(absurd(tmp_path / "places"))
+    cases = list(absurd_stores(tmp_path / "places"))
     answers = read_all(tmp_path, [(place, reader) for place, reader, _ in cases])
     for (place, _, message), (text, grown, seconds) in zip(cases, answers, strict=True):
         what = f"{place.name}: {text!r} in {seconds} s with {grown} KiB"
@@ -216,7 +216,7 @@ def test_absurd_claims_are_refused_at_once_and_in_little_memory(tmp_path):
         assert seconds < 5, what
 
 
-def test_a_pipe_for_a_zip_file_is_refused(tmp_path):
+def test_a_pipe_in_place_of_a_zip_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "s.zip")
     (text, _, _), = read_all(tmp_path, [(tmp_path / "s.zip", "sets")])  # fmt: skip
     assert "a named pipe" in text
@@ -236,7 +236,7 @@ def test_planted_links_are_not_followed(tmp_path, monkeypatch):
 
 
 def full_disk(most_bytes):
-    """As if the disk was full after some bytes of one file; gives what undoes it."""
+    """Limit the size of files, like a full disk; return a function that undoes it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -247,7 +247,7 @@ def files_of(folder):
 
 
 @pytest.mark.parametrize("most_bytes", [0, 300, 5000])
-def test_a_full_disk_leaves_nothing_behind_and_says_what_could_not_be_written_where(tmp_path, most_bytes):
+def test_a_full_disk_leaves_no_files_and_names_the_path(tmp_path, most_bytes):
     points, numbers = np.random.default_rng(0).standard_normal((50, 40, 2)), np.arange(50)
     write_sets(tmp_path / "s", points, numbers, chunk_rows=1024)
     before = files_of(tmp_path)
@@ -272,7 +272,7 @@ def test_a_full_disk_leaves_nothing_behind_and_says_what_could_not_be_written_wh
     assert open_sets(tmp_path / "s").verify().n_sets == 50
 
 
-def test_a_write_that_fails_leaves_empty_folders_above_the_store_where_they_were(tmp_path):
+def test_a_failed_write_keeps_empty_parent_folders(tmp_path):
     above = tmp_path / "mine" / "empty"
     above.mkdir(parents=True)
     undo = full_disk(100)
@@ -284,12 +284,12 @@ def test_a_write_that_fails_leaves_empty_folders_above_the_store_where_they_were
     assert files_of(tmp_path) == ["mine", "mine/empty"]
 
 
-def test_a_write_beside_one_that_fails_finds_its_folder_gone_and_makes_it_again(tmp_path, monkeypatch):
+def test_a_write_recreates_folders_removed_by_a_failed_one(tmp_path, monkeypatch):
     store = DiskStore(tmp_path / "s")
     begin, gone = files.atomic_write, []
 
     def atomic_write(path, *, temporary_folder, flush):
-        if not gone:  # as the other write leaves it: the folders were there when they were looked for
+        if not gone:  # a failing write removes the folders after this one has checked them
             gone.extend([os.rmdir(temporary_folder), os.rmdir(os.path.dirname(path))])
         return begin(path, temporary_folder=temporary_folder, flush=flush)
 

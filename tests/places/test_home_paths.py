@@ -1,4 +1,4 @@
-"""Paths that begin with ~ lead to the home folder, from every entry point."""
+"""Every entry point expands a leading ~ to the home folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def home(tmp_path, monkeypatch):
     assert os.listdir(work) == []
 
 
-def test_paths_of_the_library(home):
+def test_functions_expand_the_home_folder(home):
     assert len(dk.write_sets("~/s.zarr", SETS, targets=np.arange(8) % 2)) == 8
     assert len(dk.open_sets("~/s.zarr")) == 8
     model = dk.MomentEmbedding().fit(SETS)
@@ -44,7 +44,7 @@ def test_paths_of_the_library(home):
         assert len(dk.import_sets(f"~/t{i}.zarr", [source], dk.TableReader("set"))) == 2
 
 
-def test_paths_of_commands(home):
+def test_commands_expand_the_home_folder(home):
     dk.write_sets("~/s.zarr", SETS, targets=np.arange(8) % 2)
     small = ["--features", "0", "--domain=-5,5", "--bandwidth", "0.2"]
     assert main(["fit", "~/s.zarr", "--target", "y", "--model=~/m.npz", *small]) == 0

@@ -1,4 +1,4 @@
-"""Metadata made to do harm: absurd sizes, names that lead out, codecs that unpickle."""
+"""Hostile metadata: absurd sizes, names that leave the store, codecs that unpickle."""
 
 import json
 import tracemalloc
@@ -87,7 +87,7 @@ def test_absurd_metadata_is_refused(kind):
     assert_refused(memory, message)
 
 
-def test_the_same_store_unchanged_is_read():
+def test_the_unchanged_store_is_read():
     assert_same_sets(open_sets(store_with("points", put())).load(), SETS)
     assert_same_sets(open_sets(store_with("", put(), checksum=True)).load(), SETS)
 
@@ -106,12 +106,12 @@ def arrays_named(*names):
         *("targets/.hidden", "targets/zarr.json", "targets/a\\b", "other", "", 3, None, ["points"], "points"),
     ],
 )
-def test_names_that_lead_out_are_refused(tmp_path, name):
+def test_array_names_that_leave_the_store_are_refused(tmp_path, name):
     memory = store_with("", arrays_named("points", "offsets", name))
     assert_refused(memory, "the names of the arrays")
 
 
-def test_names_that_are_no_list_are_refused():
+def test_array_names_must_be_a_list():
     for names in (3, "points", {"a": 1}, [[]]):
         memory = store_with(
             "", lambda document, names=names: document["attributes"]["dkdist"].update(arrays=names)
@@ -119,7 +119,7 @@ def test_names_that_are_no_list_are_refused():
         assert_refused(memory, "the names of the arrays|has no metadata")
 
 
-def test_arrays_that_a_commit_does_not_name_are_not_read():
+def test_only_arrays_named_in_the_commit_are_read():
     memory = store_with("", arrays_named("points", "offsets"))
     assert list(open_sets(memory).targets) == []
     assert_refused(store_with("", arrays_named("points", "offsets", "ids")), "array 'ids' .* has no metadata")
@@ -132,12 +132,12 @@ def commit(**values):
 
 @pytest.mark.parametrize("value", [2**62, 2**53, -1, 0, 1e3, "9" * 5000, None])
 @pytest.mark.parametrize("name", ["n_points", "n_sets", "n_dims", "generation"])
-def test_absurd_commits_are_refused(name, value):
+def test_absurd_counts_in_a_commit_are_refused(name, value):
     assert_refused(store_with("", commit(**{name: value})), "are invalid|cannot be read")
 
 
-def lengthened(n_sets, n_points):
-    """A store that claims many more sets and points than it has chunks for."""
+def store_with_declared_size(n_sets, n_points):
+    """Write a store that declares many more sets and points than it has chunks for."""
     memory = store_with("", commit(n_sets=n_sets, n_points=n_points))
     for name, length in (
         ("offsets", n_sets + 1),
@@ -151,9 +151,9 @@ def lengthened(n_sets, n_points):
     return memory
 
 
-def test_sets_that_are_not_there_take_no_memory():
-    assert_refused(lengthened(2**45, 2**46), "offsets .* Chunk 268435456 of array 'offsets' is")
-    memory = lengthened(2**45, 2**46)
+def test_declared_sets_without_chunks_allocate_no_memory():
+    assert_refused(store_with_declared_size(2**45, 2**46), "offsets .* Chunk 268435456 of array 'offsets' is")
+    memory = store_with_declared_size(2**45, 2**46)
     zarr.open_array(memory, path="offsets", mode="r+")[2**45 : 2**45 + 1] = 2**46
     store = open_sets(memory)
     tracemalloc.start()
@@ -164,7 +164,7 @@ def test_sets_that_are_not_there_take_no_memory():
     tracemalloc.stop()
 
 
-def test_a_set_of_too_many_chunks_is_not_read():
+def test_a_set_of_too_many_chunks_is_refused():
     memory = MemoryStore()
     write_sets(memory, [np.zeros((4, 1))], chunk_rows=1)
     root = read(memory, "zarr.json")
@@ -191,7 +191,7 @@ def test_a_set_of_too_many_chunks_is_not_read():
         ("zarr.json", commit(block_rows=2**40), "2147483648 bytes per block"),
     ],
 )
-def test_features_that_claim_too_much_are_refused(key, change, message):
+def test_absurd_metadata_of_features_is_refused(key, change, message):
     memory = MemoryStore()
     output = create_features(memory, 10, 3, 4, "map")
     for i in range(3):
@@ -203,7 +203,7 @@ def test_features_that_claim_too_much_are_refused(key, change, message):
         find_features(memory).read_block(0)
 
 
-def test_a_lost_array_of_features_is_refused():
+def test_a_missing_array_of_features_is_refused():
     memory = MemoryStore()
     output = create_features(memory, 10, 3, 4, "map")
     del memory._store_dict["features/zarr.json"]

@@ -1,4 +1,4 @@
-"""Chunks, zip files and pickles made to do harm: refused before they swell, never unpickled, never unpacked."""
+"""Hostile chunks, zip files and pickles: refused before decompression, never unpickled, never extracted."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from .forged import SETS, assert_refused, put, read, store_with
 
 
 def blosc_of(n_bytes):
-    """A small blosc chunk that unpacks to many zeros."""
+    """Return a small Blosc chunk that decompresses to many zeros."""
     return Blosc("zstd", clevel=9).encode(np.zeros(n_bytes, "u1"))
 
 
@@ -32,7 +32,7 @@ def zstd_of(n_bytes):
     return Zstd(9).encode(np.zeros(n_bytes, "u1"))
 
 
-def swelling_store(codec, chunk, **options):
+def store_with_chunk(codec, chunk, **options):
     memory = MemoryStore()
     group = zarr.create_group(memory)
     compressors = {"blosc": zarr.codecs.BloscCodec(), "zstd": zarr.codecs.ZstdCodec()}[codec]
@@ -49,21 +49,21 @@ def swelling_store(codec, chunk, **options):
 
 
 @pytest.mark.parametrize(("codec", "pack"), [("blosc", blosc_of), ("zstd", zstd_of)])
-def test_chunks_that_swell_are_refused(codec, pack):
+def test_decompression_bombs_are_refused(codec, pack):
     chunk = pack(300 * 2**20)
     assert len(chunk) < 300 * 2**20 / 100
-    assert_refused(swelling_store(codec, chunk), "decoded chunk must have at most 64 bytes; got 314572800")
+    assert_refused(store_with_chunk(codec, chunk), "decoded chunk must have at most 64 bytes; got 314572800")
     for n_bytes in (65, 100, 300, 2**17):
         assert_refused(
-            swelling_store(codec, pack(n_bytes)), f"decoded chunk must have at most .* bytes; got {n_bytes}"
+            store_with_chunk(codec, pack(n_bytes)), f"decoded chunk must have at most .* bytes; got {n_bytes}"
         )
     for broken in (b"", b"\0", bytes(chunk)[:5], b"x" * 40):
-        assert_refused(swelling_store(codec, broken), "cannot be read")
+        assert_refused(store_with_chunk(codec, broken), "cannot be read")
 
 
 def test_zstd_frames_of_unknown_length_are_refused():
     frame = b"\x28\xb5\x2f\xfd\x00\x58" + b"\x01\x00\x00"
-    assert_refused(swelling_store("zstd", frame), "does not declare its content size")
+    assert_refused(store_with_chunk("zstd", frame), "does not declare its content size")
 
 
 def test_chunks_of_too_many_strings_are_refused():
@@ -90,7 +90,7 @@ def zipped(path, store, compression, extra=()):
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_zip_files_that_swell_or_lead_out(tmp_path, compression):
+def test_zip_bombs_are_refused_and_paths_outside_are_not_extracted(tmp_path, compression):
     memory = MemoryStore()
     write_sets(memory, SETS)
     good = zipped(
@@ -109,7 +109,7 @@ def test_zip_files_that_swell_or_lead_out(tmp_path, compression):
 
 
 class Unpickled:
-    """Leaves a mark when it is unpickled."""
+    """Object that creates a folder when it is unpickled."""
 
     def __reduce__(self):
         return os.mkdir, ("unpickled",)
@@ -127,7 +127,7 @@ def test_nothing_is_unpickled(tmp_path, monkeypatch):
 
 
 def many_strings(n, text=b""):
-    """A store whose one chunk of ids claims ``n`` strings in some kB: all are empty, but for the first."""
+    """Write a store whose chunk of ids declares ``n`` strings in a few kB; all but the first are empty."""
     memory = MemoryStore()
     write_sets(memory, SETS, ids=["a", "b", "c"], chunk_rows=4)
     document = read(memory, "ids/zarr.json")
@@ -143,7 +143,7 @@ def many_strings(n, text=b""):
     return memory
 
 
-def test_chunks_of_strings_ask_for_memory_and_are_not_read_again(monkeypatch):
+def test_chunks_of_strings_check_the_memory_limit_and_are_decoded_once(monkeypatch):
     n, decoded = 2**22, []
     decode = refusals.VLenUTF8Codec._decode_sync
     monkeypatch.setattr(
@@ -158,8 +158,8 @@ def test_chunks_of_strings_ask_for_memory_and_are_not_read_again(monkeypatch):
     assert len(decoded) == 1
 
 
-def test_one_long_string_among_many_asks_for_memory(tmp_path):
-    """NumPy gives all strings of an array the length of the longest."""
+def test_one_long_string_among_many_checks_the_memory_limit(tmp_path):
+    """NumPy stores every string of an array with the length of the longest."""
     ids = [f"{i}" for i in range(400)]
     write_sets(tmp_path / "s", np.zeros((401, 1, 1)), ids=[*ids, "x" * 100_000])
     with dask.config.set({"dkdist.memory-limit": resident_bytes() + 2**27}):
@@ -169,14 +169,14 @@ def test_one_long_string_among_many_asks_for_memory(tmp_path):
         assert sets[:400].ids.tolist() == ids
 
 
-def test_metadata_of_too_many_strings_a_chunk_are_refused():
+def test_metadata_with_too_many_strings_per_chunk_is_refused():
     def change(document):
         document["chunk_grid"]["configuration"]["chunk_shape"] = [2**25]
 
     assert_refused(store_with("targets/s", change), "must have at most 16777216 strings; got 33554432")
 
 
-def test_reading_more_points_than_fit_is_refused(tmp_path):
+def test_reading_more_points_than_the_memory_limit_is_refused(tmp_path):
     write_sets(tmp_path / "s", np.zeros((4, 2**20, 1), np.float32))
     with (
         dask.config.set({"dkdist.memory-limit": resident_bytes() + 2**23}),

@@ -1,4 +1,4 @@
-"""A view that travels to another process opens its store there, once, with the credentials that are there."""
+"""A pickled view opens its store in another process, once, with the credentials of that process."""
 
 import json
 import multiprocessing
@@ -16,7 +16,7 @@ from dkdist.io import StoreFormatError, open_sets, write_sets
 from dkdist.io._zarr.location.address import as_location, get_bytes, put_bytes
 
 from . import servers
-from .elsewhere import read_there
+from .elsewhere import read_pickled_view
 from .kinds import (
     local,
     obstore_local,
@@ -40,7 +40,9 @@ def other_process():
 
 def assert_read_elsewhere(other_process, store):
     aws = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-    points, targets, shown, opened = other_process.submit(read_there, pickle.dumps(store), aws).result()
+    points, targets, shown, opened = other_process.submit(
+        read_pickled_view, pickle.dumps(store), aws
+    ).result()
     np.testing.assert_array_equal(points, SETS.points)
     assert targets.tolist() == [4, 5, 6]
     assert servers.SECRET not in shown
@@ -55,21 +57,21 @@ def test_a_view_opens_its_store_in_another_process(other_process, place):
     assert_read_elsewhere(other_process, write_sets(place, SETS, [4, 5, 6]))
 
 
-def test_a_view_of_a_zip_file(other_process, tmp_path):
+def test_a_view_of_a_zip_file_opens_in_another_process(other_process, tmp_path):
     write_sets(tmp_path / "s", SETS, [4, 5, 6])
     shutil.make_archive(str(tmp_path / "s.zarr"), "zip", tmp_path / "s")
     assert_read_elsewhere(other_process, open_sets(tmp_path / "s.zarr.zip"))
 
 
 @pytest.mark.network
-def test_a_view_of_a_web_store(other_process, tmp_path):
+def test_a_view_of_a_web_store_opens_in_another_process(other_process, tmp_path):
     write_sets(tmp_path / "s", SETS, [4, 5, 6])
     with servers.web(servers.files(tmp_path)) as host:
         assert_read_elsewhere(other_process, open_sets(f"http://{host}/s"))
 
 
 @pytest.mark.network
-def test_credentials_from_the_environment_do_not_travel(moto_url):
+def test_credentials_from_the_environment_are_not_pickled(moto_url):
     store = write_sets(s3fs_url(None, _Fixtures(moto_url)), SETS, [4, 5, 6])
     pickled = pickle.dumps(store)
     for secret in (servers.KEY, servers.SECRET, moto_url):
@@ -77,8 +79,8 @@ def test_credentials_from_the_environment_do_not_travel(moto_url):
 
 
 @pytest.mark.network
-def test_stores_of_one_label_are_kept_apart(moto_url, rclone_url):
-    """Copies of one store in buckets of the same name, in two places."""
+def test_stores_with_equal_labels_are_not_confused(moto_url, rclone_url):
+    """Copies of a store in buckets of the same name on two servers."""
     places = [obstore_s3(url, "copied") for url in (moto_url, rclone_url)]
     write_sets(places[0], SETS, [4, 5, 6])
     source, target = (as_location(place).open(read_only=False) for place in places)

@@ -1,4 +1,4 @@
-"""What cannot work fails within seconds, says why and what to do, and leaves nothing half written."""
+"""Impossible requests fail within seconds, state cause and remedy, and leave no partial data."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ clients = pytest.mark.parametrize("make", [s3fs_object, obstore_s3])
 
 
 @pytest.fixture(autouse=True)
-def short_patience(monkeypatch):
+def short_timeouts(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr(remote, "_answered", set())
 
@@ -39,7 +39,7 @@ def assert_cannot_be_written(place, message):
             call()
 
 
-def test_zip_files_are_only_read(tmp_path):
+def test_zip_files_are_read_only(tmp_path):
     write_sets(tmp_path / "s", SETS, [0, 1])
     shutil.make_archive(str(tmp_path / "s.zarr"), "zip", tmp_path / "s")
     path = tmp_path / "s.zarr.zip"
@@ -58,13 +58,13 @@ def test_zip_files_are_only_read(tmp_path):
         open_sets(tmp_path / "none.zip")
 
 
-def test_a_directory_may_be_called_zip(tmp_path):
+def test_a_directory_may_have_the_suffix_zip(tmp_path):
     (tmp_path / "s.zip").mkdir()
     write_sets(tmp_path / "s.zip", SETS)
     assert_same_sets(open_sets(tmp_path / "s.zip").load(), SETS)
 
 
-def test_stores_opened_read_only_are_only_read():
+def test_stores_opened_read_only_refuse_writes():
     memory = MemoryStore()
     write_sets(memory, SETS)
     read_only = memory.with_read_only(True)
@@ -72,12 +72,12 @@ def test_stores_opened_read_only_are_only_read():
     assert_cannot_be_written(read_only, "was opened read-only")
 
 
-def test_web_addresses_are_only_read():
+def test_web_addresses_are_read_only():
     assert_cannot_be_written("https://host/x.zarr", "https://host/x.zarr is on a web server")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_may_not_be_written(tmp_path):
+def test_an_unwritable_directory_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError, match="denied"):
         write_sets(tmp_path / "s", SETS)
@@ -85,8 +85,8 @@ def test_a_directory_that_may_not_be_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-class MayOnlyRead(WrapperStore):
-    """A storage that refuses every write, as a bucket does to keys that may only read."""
+class ReadOnlyCredentials(WrapperStore):
+    """A store that refuses every write, like a bucket with read-only credentials."""
 
     async def set(self, *args):
         raise PermissionError("Access Denied")
@@ -95,11 +95,11 @@ class MayOnlyRead(WrapperStore):
         raise PermissionError("Access Denied")
 
 
-def test_credentials_that_may_only_read():
+def test_read_only_credentials_can_read_but_not_write():
     memory = MemoryStore()
     write_sets(memory, SETS)
     before = dict(memory._store_dict)
-    store = MayOnlyRead(memory)
+    store = ReadOnlyCredentials(memory)
     assert_same_sets(open_sets(store).load(), SETS)
     for call in (lambda: open_sets(store).append(SETS), lambda: write_sets(store, SETS, overwrite=True)):
         with pytest.raises(
@@ -110,22 +110,22 @@ def test_credentials_that_may_only_read():
     assert memory._store_dict == before
 
 
-class MayNotDelete(WrapperStore):
-    """A storage that takes objects and removes none."""
+class NoDeleteCredentials(WrapperStore):
+    """A store that accepts objects but refuses to delete any."""
 
     async def delete(self, *args):
         raise PermissionError("Access Denied")
 
 
-def test_credentials_that_may_not_delete_can_append():
+def test_credentials_without_delete_permission_can_append():
     memory = MemoryStore()
     write_sets(memory, SETS[:1])
-    store = open_sets(MayNotDelete(memory)).append(SETS[1:])
+    store = open_sets(NoDeleteCredentials(memory)).append(SETS[1:])
     assert_same_sets(store.load(), SETS)
     assert_same_sets(open_sets(memory).append(SETS).load()[:2], SETS)
 
 
-def test_other_things_than_stores_are_refused():
+def test_unknown_protocols_and_zarr_groups_are_refused():
     with pytest.raises(ValueError, match="notaprotocol"):
         open_sets("notaprotocol://x/y")
     with pytest.raises(TypeError, match="got Group"):
@@ -135,7 +135,7 @@ def test_other_things_than_stores_are_refused():
 @pytest.mark.network
 @clients
 def test_wrong_keys_are_refused(rclone_url, make, monkeypatch):
-    # somebody is there, and a busy machine is slow
+    # the server exists, but a busy machine is slow
     monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 60.0)
     for wrong in ({"key": "AKOTHER"}, {"secret": "othersecret"}):
         store = make(rclone_url, **wrong)
@@ -146,7 +146,7 @@ def test_wrong_keys_are_refused(rclone_url, make, monkeypatch):
 
 @pytest.mark.network
 @clients
-def test_a_bucket_that_does_not_exist(moto_url, make, monkeypatch):
+def test_a_missing_bucket_is_reported(moto_url, make, monkeypatch):
     monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 60.0)
     store = make(moto_url, bucket="nobucket")
     with pytest.raises(StoreFormatError, match=r"there is no zarr.json in .*nobucket.*bucket does not exist"):
@@ -157,7 +157,7 @@ def test_a_bucket_that_does_not_exist(moto_url, make, monkeypatch):
 
 @pytest.mark.network
 @clients
-def test_an_endpoint_where_nobody_is(aws_environment, make):
+def test_an_unreachable_endpoint_is_reported(aws_environment, make):
     store = make(f"http://127.0.0.1:{servers.free_port()}")
     with pytest.raises(ConnectionError, match=r"cannot read .* Check the address, endpoint and network"):
         open_sets(store)
@@ -166,7 +166,7 @@ def test_an_endpoint_where_nobody_is(aws_environment, make):
 
 
 @pytest.mark.network
-def test_no_credentials_at_all(aws_environment, monkeypatch):
+def test_missing_credentials_are_reported(aws_environment, monkeypatch):
     pytest.importorskip("s3fs")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -176,7 +176,7 @@ def test_no_credentials_at_all(aws_environment, monkeypatch):
         open_sets(store)
 
 
-def test_features_of_a_storage_that_fails_are_not_begun():
+def test_failed_requests_leave_no_partial_features():
     pytest.importorskip("aiohttp")
     store = FaultyStore()
     store.good = 0

@@ -1,4 +1,4 @@
-"""Failures that pass are waited for, within bounds; those that last are told at once, and harm nothing."""
+"""Transient failures are retried within limits; permanent ones are raised at once and do no damage."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ from .faults import (
 
 SETS = random_sets([3, 5, 2])
 
-PASSING = {
+TRANSIENT = {
     "timeout": TimeoutError,
     "reset": lambda: ConnectionResetError(104, "Connection reset by peer"),
     "refused": lambda: ConnectionRefusedError(111, "Connection refused"),
@@ -40,7 +40,7 @@ PASSING = {
     "obstore 503": lambda: obstore_error("Server returned non-2xx status code: 503 Service Unavailable: "),
     "obstore reset": lambda: obstore_error("HTTP error: error sending request"),
 }
-LASTING = {
+PERMANENT = {
     "http 403": (lambda: http_error(403), PermissionError, "credentials"),
     "AccessDenied": (lambda: s3fs_error("AccessDenied", 403), PermissionError, "credentials"),
     "no credentials": (no_credentials, PermissionError, "Set them in the environment"),
@@ -59,43 +59,44 @@ LASTING = {
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
+def short_pauses(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 1e-4)
     monkeypatch.setattr(retry, "MAX_PAUSE_SECONDS", 1e-3)
     monkeypatch.setattr(remote, "_answered", set())
 
 
 @pytest.fixture(autouse=True)
-def clients():
+def require_clients():
     for name in ("aiohttp", "botocore", "s3fs", "obstore"):
         pytest.importorskip(name)
 
 
-@pytest.mark.parametrize("form", PASSING)
-def test_what_passes_is_tried_again(form):
+@pytest.mark.parametrize("form", TRANSIENT)
+def test_transient_errors_are_retried(form):
     store = FaultyStore()
-    store.errors = [PASSING[form]() for _ in range(3)]
+    store.errors = [TRANSIENT[form]() for _ in range(3)]
     write_sets(store, SETS, chunk_rows=4)
-    store.errors = [PASSING[form]() for _ in range(3)]
+    store.errors = [TRANSIENT[form]() for _ in range(3)]
     assert_same_sets(open_sets(store).load(), SETS)
     assert store.errors == []
 
 
-@pytest.mark.parametrize("form", PASSING)
-def test_what_never_passes_is_given_up(form):
+@pytest.mark.parametrize("form", TRANSIENT)
+def test_persistent_transient_errors_are_raised_after_the_last_attempt(form):
     store = FaultyStore()
     written = write_sets(store, SETS)
-    store.errors, store.requests = [PASSING[form]() for _ in range(1000)], 0
+    store.errors, store.requests = [TRANSIENT[form]() for _ in range(1000)], 0
     with pytest.raises(ConnectionError, match=r"cannot .* faulty://place .* 8 attempts failed .* later"):
         written.load()
-    assert store.requests <= 3 * retry.MAX_ATTEMPTS  # points and root document at most, side by side
+    # requests for points and the root document run in parallel
+    assert store.requests <= 3 * retry.MAX_ATTEMPTS
     store.errors = []
     assert_same_sets(written.load(), SETS)
 
 
-@pytest.mark.parametrize("form", LASTING)
-def test_what_lasts_is_told_at_once(form):
-    make, kind, message = LASTING[form]
+@pytest.mark.parametrize("form", PERMANENT)
+def test_permanent_errors_are_raised_at_once(form):
+    make, kind, message = PERMANENT[form]
     store = FaultyStore()
     opened = as_location(store).open(read_only=True)
     store.errors = [make() for _ in range(9)]
@@ -107,7 +108,7 @@ def test_what_lasts_is_told_at_once(form):
         assert secret not in str(raised.value)
 
 
-def test_errors_of_the_system_keep_their_number():
+def test_system_errors_keep_their_errno():
     store = FaultyStore()
     store.errors = [OSError(28, "No space left on device")] * 9
     with pytest.raises(OSError, match="No space left") as raised:
@@ -115,14 +116,14 @@ def test_errors_of_the_system_keep_their_number():
     assert raised.value.errno == 28
 
 
-def test_errors_of_a_users_own_store_stay_as_they_are():
+def test_errors_of_a_user_defined_store_are_not_wrapped():
     store = FaultyStore()
     store.errors = [ZeroDivisionError("mine")]
     with pytest.raises(ZeroDivisionError, match="mine"):
         get_bytes(as_location(store).open(read_only=True), ["zarr.json"])
 
 
-def test_a_storage_that_never_answered_is_given_up_soon(monkeypatch):
+def test_a_storage_that_never_answered_times_out_soon(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 0.02)
     monkeypatch.setattr(retry, "MAX_ATTEMPTS", 10**9)
     store = FaultyStore()
@@ -135,11 +136,11 @@ def test_a_storage_that_never_answered_is_given_up_soon(monkeypatch):
         get_bytes(opened, ["zarr.json"])
     store.errors = []
     assert get_bytes(opened, ["zarr.json"]) == [None]
-    store.errors = [ConnectionRefusedError(111, "refused") for _ in range(40)]  # over the first patience
+    store.errors = [ConnectionRefusedError(111, "refused") for _ in range(40)]  # beyond the first timeout
     assert get_bytes(opened, ["zarr.json"]) == [None]
 
 
-def test_the_time_of_all_tries_together_is_bounded(monkeypatch):
+def test_the_total_time_of_all_attempts_is_bounded(monkeypatch):
     monkeypatch.setattr(retry, "MAX_ATTEMPTS", 10**9)
     monkeypatch.setattr(retry, "TOTAL_TIMEOUT_SECONDS", 0.05)
     store = FaultyStore()
@@ -153,7 +154,7 @@ def test_the_time_of_all_tries_together_is_bounded(monkeypatch):
         get_bytes(opened, ["zarr.json"])
 
 
-def test_a_stalled_request_is_made_again(monkeypatch):
+def test_a_stalled_request_is_retried(monkeypatch):
     monkeypatch.setattr(retry, "ATTEMPT_TIMEOUT_SECONDS", 0.05)
     store = FaultyStore()
     written = write_sets(store, SETS, chunk_rows=4)
@@ -161,7 +162,7 @@ def test_a_stalled_request_is_made_again(monkeypatch):
     assert_same_sets(written.load(), SETS)
 
 
-def test_everything_works_on_a_storage_that_often_fails():
+def test_all_operations_succeed_on_a_flaky_storage():
     store = FaultyStore()
     store.share = 0.2
     write_sets(store, SETS[:1], [0], chunk_rows=2)
@@ -180,7 +181,7 @@ def test_everything_works_on_a_storage_that_often_fails():
     np.testing.assert_array_equal(output.finish().read_block(2), rows[4:])
 
 
-def test_an_append_that_fails_anywhere_leaves_the_last_commit():
+def test_an_append_that_fails_at_any_request_keeps_the_last_commit():
     store = FaultyStore()
     old = write_sets(store, SETS[:1], [0], chunk_rows=2)
     failures = 0
@@ -201,7 +202,7 @@ def test_an_append_that_fails_anywhere_leaves_the_last_commit():
     assert_same_sets(open_sets(store).load(), SETS)
 
 
-def test_a_replaced_store_is_noticed_by_one_request_a_read():
+def test_detecting_a_replaced_store_takes_one_request_per_read():
     store = FaultyStore()
     view = write_sets(store, SETS, chunk_rows=16)
     store.requests = 0
@@ -212,15 +213,15 @@ def test_a_replaced_store_is_noticed_by_one_request_a_read():
         view.load()
 
 
-class Doubtful(FaultyStore):
-    """A file system that says that nothing exists whenever it could not ask, as fsspec's HTTP does."""
+class UnreliableExists(FaultyStore):
+    """A store whose ``exists`` returns False on any failure, like fsspec's HTTP file system."""
 
     async def exists(self, *args):
         return False
 
 
-def test_a_chunk_that_may_be_missing_is_asked_for_again():
-    store = Doubtful()
+def test_a_chunk_reported_missing_is_requested_again():
+    store = UnreliableExists()
     write_sets(store, SETS, [0, 1, 2])
     assert open_sets(store).targets["y"].tolist() == [0, 1, 2]
     del store._store._store_dict["targets/y/c/0"]
@@ -228,14 +229,14 @@ def test_a_chunk_that_may_be_missing_is_asked_for_again():
         _ = open_sets(store).targets["y"]
 
 
-def test_stores_at_hand_are_not_wrapped(tmp_path):
+def test_local_and_memory_stores_are_not_wrapped(tmp_path):
     write_sets(tmp_path / "s", SETS)
     assert type(as_location(tmp_path / "s").open(read_only=True)) is DiskStore
     memory = MemoryStore()
     assert as_location(memory).open(read_only=True) is memory
 
 
-def test_pauses_grow_and_differ(monkeypatch):
+def test_pauses_grow_and_are_jittered(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.1)
     monkeypatch.setattr(retry, "MAX_PAUSE_SECONDS", 10.0)
     for tries in range(1, 12):
@@ -247,7 +248,7 @@ def test_pauses_grow_and_differ(monkeypatch):
 
 @pytest.mark.network
 @pytest.mark.parametrize("fault", [503, 429, "reset", "stall"])
-def test_a_web_server_that_fails_for_a_while(tmp_path, monkeypatch, fault):
+def test_temporary_failures_of_a_web_server_are_retried(tmp_path, monkeypatch, fault):
     monkeypatch.setattr(retry, "ATTEMPT_TIMEOUT_SECONDS", 0.3)
     write_sets(tmp_path / "s", SETS)
     handler = servers.failing(tmp_path, fault=fault, faults=2)

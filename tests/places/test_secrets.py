@@ -1,4 +1,4 @@
-"""Keys, passwords and signatures reach the storage, and nothing that is shown, logged or named."""
+"""Keys, passwords and signatures reach the storage, but no message, log, label or token."""
 
 import base64
 import logging
@@ -48,7 +48,7 @@ def assert_no_secrets(*shown):
         ("memory://12", "memory://12"),
     ],
 )
-def test_labels_of_urls(text, expected):
+def test_labels_of_urls_omit_secrets(text, expected):
     assert without_secrets(text) == expected
     assert without_secrets(f"{text} t0kenvalue", {"t0kenvalue"}) == f"{expected} ***"
 
@@ -144,7 +144,7 @@ def test_errors_logs_and_tracebacks_show_no_secrets(monkeypatch, caplog):
 
 
 class Renamed(StoreLocation):
-    """A place in memory that is called as a web address with secrets."""
+    """A memory location whose address is a web address with secrets."""
 
     def open(self, *, read_only):
         return StoreLocation(PLACES[self.place]).open(read_only=read_only)
@@ -173,7 +173,7 @@ def test_task_keys_and_tokens_show_no_secrets():
 
 
 @pytest.mark.network
-def test_a_view_with_secrets_works_where_it_travels(tmp_path):
+def test_a_pickled_view_keeps_working_with_its_secrets(tmp_path):
     user_info = "Basic " + base64.b64encode(b"us3rname:pa55word").decode()
     write_sets(tmp_path / "s", SETS)
     with servers.web(servers.files(tmp_path, user_info=user_info)) as host:
@@ -194,7 +194,7 @@ def test_a_view_with_secrets_works_where_it_travels(tmp_path):
 
 
 @pytest.mark.network
-def test_keys_in_options_are_not_shown_when_they_are_refused(rclone_url):
+def test_refused_keys_are_not_shown(rclone_url):
     for make in (s3fs_object, obstore_s3):
         store = make(rclone_url, key="AKIDSECRET", secret="s3cr3tvalue")
         with pytest.raises(PermissionError, match="credentials") as raised:

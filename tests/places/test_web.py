@@ -1,4 +1,4 @@
-"""Stores behind a plain web server, which lists nothing: opened by the names that their commit gives."""
+"""Stores on a plain web server without listings: arrays are opened by the names in the commit."""
 
 import contextlib
 import gzip
@@ -42,7 +42,7 @@ def test_a_store_is_read_without_listing(tmp_path):
         store.verify()
 
 
-def test_appends_and_replacement_are_seen(tmp_path):
+def test_appends_and_replacement_are_detected(tmp_path):
     write_sets(tmp_path / "s", SETS[:2], chunk_rows=16)
     with servers.web(servers.files(tmp_path)) as host:
         view = open_sets(f"http://{host}/s")
@@ -66,7 +66,7 @@ def test_shards_need_byte_ranges(tmp_path):
             store.load()
 
 
-def test_a_lost_chunk_and_a_lost_store(tmp_path):
+def test_missing_chunks_and_stores_are_reported(tmp_path):
     write_sets(tmp_path / "s", SETS, TARGETS, chunk_rows=16)
     (tmp_path / "s/points/c/1/0").unlink()
     (tmp_path / "s/targets/y/c/0").unlink()
@@ -80,7 +80,7 @@ def test_a_lost_chunk_and_a_lost_store(tmp_path):
             open_sets(f"http://{host}/none")
 
 
-def test_a_store_without_names_says_so(tmp_path):
+def test_a_store_without_array_names_is_refused(tmp_path):
     write_sets(tmp_path / "s", SETS, TARGETS)
     path = tmp_path / "s/zarr.json"
     root = json.loads(path.read_text())
@@ -103,7 +103,7 @@ def test_features_are_read(tmp_path):
 
 
 class Endless(servers.Files):
-    """Sends a document, or a chunk, that never ends; ``sent`` counts its bytes and the requests."""
+    """Handler that sends an endless document or chunk; ``sent`` counts bytes and requests."""
 
     endless = "zarr.json"
     sent, requests = 0, 0
@@ -133,11 +133,11 @@ def test_an_endless_object_is_read_up_to_its_bound_once(endless, bound, tmp_path
     ):
         open_sets(f"http://{host}/s").load()
     assert handler.requests == 1
-    assert handler.sent < bound + 2**24  # what sockets hold comes in addition
+    assert handler.sent < bound + 2**24  # plus the contents of socket buffers
 
 
 class Compressing(servers.Files):
-    """Compresses whatever it is asked for, and notes what encodings were accepted."""
+    """Handler that compresses every response and records the accepted encodings."""
 
     accepted: ClassVar[set[str]] = set()
 
@@ -151,7 +151,7 @@ class Compressing(servers.Files):
         self.wfile.write(body)
 
 
-def test_compressed_bodies_are_refused_and_not_asked_for(tmp_path):
+def test_compressed_bodies_are_refused_and_not_requested(tmp_path):
     with (
         servers.web(partial(Compressing, directory=str(tmp_path))) as host,
         pytest.raises(OSError, match=r"zarr.json of .*Content-Encoding 'gzip'.*Disable its compression"),
@@ -160,7 +160,7 @@ def test_compressed_bodies_are_refused_and_not_asked_for(tmp_path):
     assert Compressing.accepted == {"identity"}
 
 
-def test_a_long_page_of_an_error_is_no_object(tmp_path):
+def test_a_long_error_page_is_not_an_object(tmp_path):
     class NotFound(servers.Files):
         def do_GET(self):
             self.send_response(404)

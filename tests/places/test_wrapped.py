@@ -1,4 +1,4 @@
-"""Wrapped stores: whatever way Zarr has to read and write, `get` and `set` see it."""
+"""Wrapped stores: every read and write of Zarr goes through `get` and `set`."""
 
 import asyncio
 
@@ -17,11 +17,11 @@ CHANGES_NO_OBJECT = {
     "read_only", "supports_consolidated_metadata", "supports_deletes", "supports_listing", "supports_partial_writes",
     "supports_writes", "with_read_only", "_check_writable", "_ensure_open", "_is_open", "_open", "_with_store",
 }  # fmt: skip
-SEEN = {"get", "set", "set_if_not_exists"}  # what subclasses have to say
+OVERRIDDEN = {"get", "set", "set_if_not_exists"}  # what subclasses have to say
 BUFFERS = default_buffer_prototype()
 
 
-class Watched(AsyncStoreWrapper):
+class RecordingStore(AsyncStoreWrapper):
     def __init__(self, store):
         super().__init__(store)
         self.seen = []
@@ -37,14 +37,14 @@ class Watched(AsyncStoreWrapper):
         await self._store.set(key, value)
 
 
-def test_no_way_of_zarr_passes_by():
+def test_every_store_method_of_zarr_is_covered():
     ways = {name for name in vars(WrapperStore) if not name.startswith("__")} - {"_abc_impl", "_store"}
     ways -= {name for name in ways if name.startswith("_abc") or name in ("_is_protocol", "_store")}
-    assert ways - CHANGES_NO_OBJECT - SEEN - set(vars(AsyncStoreWrapper)) == set()
+    assert ways - CHANGES_NO_OBJECT - OVERRIDDEN - set(vars(AsyncStoreWrapper)) == set()
 
 
-def test_parts_and_many_objects_go_through_get_and_set():
-    store = Watched(MemoryStore())
+def test_partial_and_bulk_requests_go_through_get_and_set():
+    store = RecordingStore(MemoryStore())
     data = BUFFERS.buffer.from_bytes(bytes(range(100)))
     parts = [RangeByteRequest(0, 10), RangeByteRequest(20, 30)]
 
@@ -62,8 +62,8 @@ def test_parts_and_many_objects_go_through_get_and_set():
 @pytest.mark.skipif(
     not hasattr(zarr.abc.store.Store, "get_ranges"), reason="Zarr before 3.4 reads each part alone"
 )
-def test_ranges_go_through_get_and_their_errors_are_told_as_they_are():
-    store = Watched(MemoryStore())
+def test_ranges_go_through_get_and_keep_their_errors():
+    store = RecordingStore(MemoryStore())
     data = BUFFERS.buffer.from_bytes(bytes(range(100)))
     parts = [RangeByteRequest(0, 10), RangeByteRequest(20, 30)]
 
@@ -87,14 +87,14 @@ def test_ranges_go_through_get_and_their_errors_are_told_as_they_are():
 
 
 @pytest.mark.parametrize("call", ["get_sync", "delete_sync"])
-def test_nothing_is_read_or_written_without_an_event_loop(call):
+def test_synchronous_access_is_refused(call):
     with pytest.raises(NotImplementedError, match="without an event loop"):
-        getattr(Watched(MemoryStore()), call)("a")
+        getattr(RecordingStore(MemoryStore()), call)("a")
     with pytest.raises(NotImplementedError, match="without an event loop"):
-        Watched(MemoryStore()).set_sync("a", BUFFERS.buffer.from_bytes(b"1"))
+        RecordingStore(MemoryStore()).set_sync("a", BUFFERS.buffer.from_bytes(b"1"))
 
 
-def test_an_exchanged_chunk_of_a_shard_is_found_when_many_are_read():
+def test_an_exchanged_chunk_of_a_shard_is_detected_in_bulk_reads():
     rng = np.random.default_rng(0)
     stores = [MemoryStore(), MemoryStore()]
     for store in stores:
