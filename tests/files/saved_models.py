@@ -1,4 +1,4 @@
-"""Models saved by this version, with sets and the answers for them: kept for ever in ``saved/VERSION``.
+"""Write models of this version with sets and predictions, which are kept permanently in ``saved/VERSION``.
 
 ``python tests/files/saved_models.py`` writes those that do not exist yet; ``test_saved_models.py`` reads all of them.
 """
@@ -16,11 +16,11 @@ from sklearn.preprocessing import StandardScaler
 import dkdist as dk
 
 FOLDER = Path(__file__).parent / "saved"
-ANSWERS = ("predict", "predict_proba", "decision_function", "predict_set", "predict_interval")
+PREDICTION_METHODS = ("predict", "predict_proba", "decision_function", "predict_set", "predict_interval")
 
 
 def models(sets: list[Any], y: Any) -> Iterator[tuple[str, Any]]:
-    """(name, fitted model) of every kind of embedding and learner."""
+    """Yield (name, fitted model) for every kind of embedding and learner."""
     labels = np.array(["left", "right"])[y]
     features = dk.RandomFourierFeatures(20, random_state=0)
     densities = dk.SetScaler(), dk.DivergenceEmbedding(bandwidth=0.2), features
@@ -62,7 +62,7 @@ def models(sets: list[Any], y: Any) -> Iterator[tuple[str, Any]]:
 
 
 def models_of_words(words: list[str], y: Any) -> Iterator[tuple[str, Any]]:
-    """(name, fitted model) of what learns from text."""
+    """Yield (name, fitted model) for estimators of text."""
     distances = dk.DistanceEmbedding("levenshtein", n_components=10, random_state=0)
     yield "words", make_pipeline(distances, dk.IncrementalRidgeClassifier(random_state=0)).fit(words, y)
     yield (
@@ -71,9 +71,11 @@ def models_of_words(words: list[str], y: Any) -> Iterator[tuple[str, Any]]:
     )
 
 
-def answers(model: Any, sets: Any) -> dict[str, Any]:
-    """All predictions of a model, by the name of the method."""
-    return {name: np.asarray(getattr(model, name)(sets)) for name in ANSWERS if hasattr(model, name)}
+def predictions_by_method(model: Any, sets: Any) -> dict[str, Any]:
+    """Return all predictions of a model by name of the method."""
+    return {
+        name: np.asarray(getattr(model, name)(sets)) for name in PREDICTION_METHODS if hasattr(model, name)
+    }
 
 
 def write() -> None:
@@ -95,7 +97,7 @@ def _write_model(folder: Path, name: str, model: Any, new: Any, inputs: dict[str
     if not path.exists():
         dk.save_model(model, path)
         np.savez_compressed(
-            folder / f"{name}.expected.npz", allow_pickle=False, **inputs, **answers(model, new)
+            folder / f"{name}.expected.npz", allow_pickle=False, **inputs, **predictions_by_method(model, new)
         )
 
 

@@ -1,4 +1,4 @@
-"""Features on disk: round trip, resume, and refusal of what does not belong together."""
+"""Features on disk: round trip, resume, and refusal of other or damaged blocks."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_round_trip_of_lazy_and_numpy_features(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.compute(), X.compute())
 
 
-def test_uneven_blocks_are_evened_out(tmp_path: Path) -> None:
+def test_uneven_blocks_are_written(tmp_path: Path) -> None:
     X = features().rechunk({0: (10, 40, 25, 25)})
     np.testing.assert_array_equal(dk.write_features(tmp_path / "x.zarr", X).compute(), X.compute())
 
 
-def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
     output: list[int] = []
     fail = [True]
 
@@ -69,7 +69,7 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     np.testing.assert_array_equal(restored.compute(), values)
 
 
-def test_other_features_are_refused(tmp_path: Path) -> None:
+def test_existing_features_are_replaced_only_with_overwrite(tmp_path: Path) -> None:
     dk.write_features(tmp_path / "x.zarr", features(0))
     with pytest.raises(FileExistsError, match="already holds these features"):
         dk.write_features(tmp_path / "x.zarr", features(0))
@@ -79,7 +79,7 @@ def test_other_features_are_refused(tmp_path: Path) -> None:
     np.testing.assert_array_equal(restored.compute(), features(1).compute())
 
 
-def test_other_peoples_places_are_left_alone(tmp_path: Path) -> None:
+def test_other_stores_and_folders_are_never_overwritten(tmp_path: Path) -> None:
     dk.write_sets(tmp_path / "sets.zarr", [np.zeros((3, 2))])
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos/me.png").write_bytes(b"png")
@@ -91,7 +91,7 @@ def test_other_peoples_places_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped"])
-def test_a_lost_or_damaged_block_is_refused(tmp_path: Path, damage: str) -> None:
+def test_a_missing_or_damaged_block_is_refused(tmp_path: Path, damage: str) -> None:
     restored = dk.write_features(tmp_path / "x.zarr", features())
     chunk = tmp_path / "x.zarr/features/c/2/0"
     if damage == "missing":
@@ -104,8 +104,8 @@ def test_a_lost_or_damaged_block_is_refused(tmp_path: Path, damage: str) -> None
         restored.compute()
 
 
-def test_an_embedding_resumes_in_another_process(tmp_path: Path) -> None:
-    """The fingerprint of an embedding of a store is the same wherever it is computed."""
+def test_the_fingerprint_of_an_embedding_is_the_same_in_another_process(tmp_path: Path) -> None:
+    """Otherwise a run could not resume in a new process."""
     import subprocess
     import sys
 
@@ -123,7 +123,7 @@ def test_an_embedding_resumes_in_another_process(tmp_path: Path) -> None:
     assert len(names) == 1
 
 
-def test_rows_of_skipped_sets_are_kept_as_they_are(tmp_path: Path) -> None:
+def test_nan_rows_of_skipped_sets_are_kept(tmp_path: Path) -> None:
     X = np.arange(12, dtype="f4").reshape(6, 2)
     X[[1, 4]] = np.nan
     X[2:4] = np.nan  # a block of its own
@@ -134,23 +134,23 @@ def test_rows_of_skipped_sets_are_kept_as_they_are(tmp_path: Path) -> None:
         dk.open_features(tmp_path / "z.zarr").compute()
 
 
-def stopped_run(place: Path, values: np.ndarray, blocks: int) -> FeatureStore:
-    """A store of features in which a run that was killed has written some blocks of ten rows."""
+def write_some_blocks(place: Path, values: np.ndarray, blocks: int) -> FeatureStore:
+    """Write some blocks of ten rows, like a run that was killed."""
     target = create_features(place, len(values), values.shape[1], 10, "same")
     for i in range(blocks):
         target.write_block(i, values[10 * i : 10 * i + 10])
     return target
 
 
-def test_a_found_block_is_read_before_it_is_trusted(tmp_path: Path) -> None:
-    """Of five blocks the last is missing, three are damaged, exchanged or of other features, and one is good."""
+def test_existing_blocks_are_verified_before_a_run_resumes(tmp_path: Path) -> None:
+    """Four of five blocks exist; some of them are truncated, exchanged, or belong to other features."""
     rng = np.random.default_rng(0)
     values, others = rng.standard_normal((2, 50, 4)).astype(np.float32)
     lazy = da.from_array(values, chunks=(10, 4), name="same")
-    stopped_run(tmp_path / "other.zarr", others, 4)
+    write_some_blocks(tmp_path / "other.zarr", others, 4)
     for seed in range(4):
         place = tmp_path / f"x{seed}.zarr"
-        stopped_run(place, values, 4)
+        write_some_blocks(place, values, 4)
         chunk = [place / f"features/c/{i}/0" for i in range(4)]
         data = chunk[1].read_bytes()
         if seed == 0:
@@ -168,12 +168,14 @@ def test_a_found_block_is_read_before_it_is_trusted(tmp_path: Path) -> None:
         np.testing.assert_array_equal(dk.write_features(place, lazy).compute(), values)
 
 
-@pytest.mark.parametrize("found", ["exchanged", "foreign"])
-def test_a_block_that_is_not_in_its_place_is_refused(tmp_path: Path, found: str) -> None:
+@pytest.mark.parametrize("origin_of_block", ["exchanged", "foreign"])
+def test_an_exchanged_or_foreign_block_is_refused(tmp_path: Path, origin_of_block: str) -> None:
     dk.write_features(tmp_path / "x.zarr", features(0))
     dk.write_features(tmp_path / "y.zarr", features(1))
     chunk = tmp_path / "x.zarr/features/c/1/0"
-    wrong = tmp_path / ("x.zarr/features/c/2/0" if found == "exchanged" else "y.zarr/features/c/1/0")
+    wrong = tmp_path / (
+        "x.zarr/features/c/2/0" if origin_of_block == "exchanged" else "y.zarr/features/c/1/0"
+    )
     chunk.write_bytes(wrong.read_bytes())
     stored = dk.open_features(tmp_path / "x.zarr")
     np.testing.assert_array_equal(stored[:30].compute(), features(0)[:30].compute())
@@ -183,8 +185,8 @@ def test_a_block_that_is_not_in_its_place_is_refused(tmp_path: Path, found: str)
         stored.compute()
 
 
-def test_features_without_a_table_are_read(tmp_path: Path) -> None:
-    """As earlier versions wrote them."""
+def test_features_without_a_checksum_table_are_read(tmp_path: Path) -> None:
+    """Earlier versions wrote no table."""
     dk.write_features(tmp_path / "x.zarr", features())
     document = json.loads((tmp_path / "x.zarr/zarr.json").read_text())
     del document["attributes"]["dkdist"]["table"]

@@ -1,4 +1,4 @@
-"""Model files and checkpoints of strangers: nothing of theirs runs, fills memory, hangs, or is half a model."""
+"""Hostile model files and checkpoints: they cannot run code, exhaust memory, hang, or load in part."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def pipeline(**more: Any) -> Any:
     ).fit(SETS, LABELS)
 
 
-def signed(model: Any, path: Path, change: Any) -> Path:
-    """A file whose content was changed by someone who has made its checksum fit."""
+def write_forged(model: Any, path: Path, change: Any) -> Path:
+    """Write a model file with changed content and a matching checksum."""
     dk.save_model(model, path)
     with np.load(path) as content:
         arrays = {name: content[name] for name in content.files}
@@ -55,7 +55,7 @@ def signed(model: Any, path: Path, change: Any) -> Path:
     return path
 
 
-def test_places_on_the_disk_are_neither_kept_nor_restored(tmp_path: Path) -> None:
+def test_checkpoint_and_cache_paths_are_not_saved(tmp_path: Path) -> None:
     model = pipeline(checkpoint=tmp_path / "ck").set_params(memory=str(tmp_path / "cache"))
     dk.save_model(model, tmp_path / "m.npz")
     again = dk.load_model(tmp_path / "m.npz")
@@ -64,10 +64,8 @@ def test_places_on_the_disk_are_neither_kept_nor_restored(tmp_path: Path) -> Non
     assert again.predict(SETS).tolist() == model.predict(SETS).tolist()
 
 
-def test_models_whose_parameters_would_take_minutes_to_draw_are_refused(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
-    """A file of 1 kB names any sizes: they are looked at before anything is drawn, and when a model is saved."""
+def test_models_with_too_many_random_numbers_are_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    """A file of 1 kB can declare any sizes; they are checked before numbers are drawn, and on saving."""
     monkeypatch.setattr(FourierSpec, "materialize", lambda spec: pytest.fail(f"{spec} was drawn"))
     model = dk.RandomFourierFeatures(10, method="iid", random_state=0).fit(np.eye(4, dtype=np.float32))
     sizes = {"iid": (2**20, 2**10), "orthogonal": (2**16, 2**14), "structured": (2**24 + 2, 4)}
@@ -93,14 +91,16 @@ def test_models_whose_parameters_would_take_minutes_to_draw_are_refused(
     ],
     ids=["joint", "marginal", "mean"],
 )
-def test_embeddings_of_any_size_are_not_drawn(model: Any, sizes: dict[str, int], monkeypatch: Any) -> None:
+def test_oversized_embeddings_are_refused_before_they_are_drawn(
+    model: Any, sizes: dict[str, int], monkeypatch: Any
+) -> None:
     spec = replace(model.fit(SETS).spec_, **sizes)
     monkeypatch.setattr(type(spec), "materialize", lambda spec: pytest.fail("it was drawn"))
     with pytest.raises(ValueError, match=r"must draw at most .* numbers; got"):
         require_working("it", spec)
 
 
-def test_arrays_of_files_ask_for_memory(tmp_path: Path) -> None:
+def test_arrays_of_files_check_the_memory_limit(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros(2**22))
     with (
         dask.config.set({"dkdist.memory-limit": resident_bytes() + 2**24}),
@@ -116,7 +116,7 @@ def test_a_planted_cache_is_never_opened(tmp_path: Path) -> None:
         described["params"]["steps"]["list"][-1]["tuple"][1]["params"]["checkpoint"] = str(tmp_path / "ck")
 
     joblib.Memory(tmp_path / "cache", verbose=0)
-    loaded = dk.load_model(signed(pipeline(), tmp_path / "m.npz", plant))
+    loaded = dk.load_model(write_forged(pipeline(), tmp_path / "m.npz", plant))
     loaded.fit(SETS, LABELS)
     assert not (tmp_path / "ck").exists()
     assert not list((tmp_path / "cache").rglob("*.pkl"))
@@ -167,8 +167,8 @@ def poison(name: str, value: float) -> Any:
         (lambda d, a: d["params"].update(other=1), r"cannot load .*other"),
     ],
 )  # fmt: skip
-def test_parts_of_other_kinds_are_refused_by_name(change: Any, message: str, tmp_path: Path) -> None:
-    path = signed(pipeline(), tmp_path / "m.npz", change)
+def test_forged_parts_are_refused_by_name(change: Any, message: str, tmp_path: Path) -> None:
+    path = write_forged(pipeline(), tmp_path / "m.npz", change)
     with pytest.raises(ValueError, match=message) as refused:
         dk.load_model(path)
     assert str(path) in str(refused.value)
@@ -208,8 +208,8 @@ def npy(array: Any) -> bytes:
     return buffer.getvalue()
 
 
-def bomb(path: Path, n: int) -> Path:
-    """An archive with n zeros, compressed a thousand times."""
+def write_zip_bomb(path: Path, n: int) -> Path:
+    """Write an archive with n zeros at a compression ratio of about 1000."""
     with (
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         archive.open("model.json.npy", "w") as member,
@@ -239,8 +239,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-def test_what_would_swell_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
-    path = bomb(tmp_path / "state.npz", 2**29)
+def test_zip_bombs_are_refused_before_decompression(tmp_path: Path) -> None:
+    path = write_zip_bomb(tmp_path / "state.npz", 2**29)
     assert path.stat().st_size < 2**22
     child = subprocess.run(
         [sys.executable, "-c", CHILD, str(path), *READERS.values()],
@@ -252,7 +252,7 @@ def test_what_would_swell_is_refused_before_it_takes_memory(tmp_path: Path) -> N
     assert int(kilobytes) < 50_000
 
 
-def test_compressed_imports_are_read_and_hostile_headers_are_not(tmp_path: Path) -> None:
+def test_compressed_imports_are_read_and_hostile_headers_refused(tmp_path: Path) -> None:
     good = tmp_path / "good.npz"
     np.savez_compressed(good, values=ROWS, offsets=[0, 10, 40], y=np.zeros(2), flag=np.array([True, False]))
     ((sets, targets, _),) = dk.ArrayReader().read(good)
@@ -280,7 +280,7 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 1.0], [0.2, 0.7]])
 @pytest.mark.parametrize(
     ("model", "fields"),
     [
-        (dk.L2Embedding(4, 0.1), {"n_basis": 1}),  # a loop would write beyond its table
+        (dk.L2Embedding(4, 0.1), {"n_basis": 1}),  # compiled code would write out of bounds
         (dk.MeanEmbedding(8, sigma=1.0, method="iid", random_state=0), {"method": "no"}),
         (dk.MeanEmbedding(8, sigma=1.0, method="iid", random_state=0), {"sigmas": {"tuple": []}}),
         (dk.MeanEmbedding(200, sigma=1.0, method="fourier"), {"cutoffs": {"tuple": [1e9]}}),
@@ -288,8 +288,8 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 1.0], [0.2, 0.7]])
         (dk.InvariantFeatures(dk.HistogramEmbedding(3)), {"elements": {"tuple": [{"tuple": [1, 9]}]}}),
     ],
 )
-def test_specifications_of_nothing_are_refused_on_loading(model: Any, fields: Any, tmp_path: Path) -> None:
-    path = signed(
+def test_invalid_parameters_are_refused_on_loading(model: Any, fields: Any, tmp_path: Path) -> None:
+    path = write_forged(
         model.fit([CORNERS, CORNERS / 2]),
         tmp_path / "m.npz",
         lambda d, a: d["fitted"]["spec_"]["fields"].update(fields),
@@ -299,12 +299,12 @@ def test_specifications_of_nothing_are_refused_on_loading(model: Any, fields: An
 
 
 def test_a_model_that_was_not_fitted_is_refused(tmp_path: Path) -> None:
-    path = signed(pipeline(), tmp_path / "m.npz", of_step(3, lambda d, a: d["fitted"].clear()))
+    path = write_forged(pipeline(), tmp_path / "m.npz", of_step(3, lambda d, a: d["fitted"].clear()))
     with pytest.raises(ValueError, match="NotFitted"):
         dk.load_model(path)
 
 
-def test_an_estimator_that_is_a_parameter_need_not_be_fitted(tmp_path: Path) -> None:
+def test_an_estimator_parameter_may_be_unfitted(tmp_path: Path) -> None:
     model = dk.InvariantFeatures(dk.HistogramEmbedding(3)).fit([CORNERS, CORNERS / 2])
     dk.save_model(model, tmp_path / "m.npz")
     loaded = dk.load_model(tmp_path / "m.npz")
@@ -312,14 +312,14 @@ def test_an_estimator_that_is_a_parameter_need_not_be_fitted(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_pipes_are_refused_at_once(kind: str, tmp_path: Path) -> None:
+def test_named_pipes_are_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     os.mkfifo(path)
     with pytest.raises(ValueError, match=r"must be a regular file; .* is a named pipe"):
         eval(READERS[kind], {"dk": dk, "Checkpoint": Checkpoint, "path": path})
 
 
-def test_saving_follows_no_planted_link(tmp_path: Path) -> None:
+def test_saving_does_not_follow_planted_links(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     for name in ("m.npz", "state.npz"):
@@ -344,9 +344,7 @@ CHANGES: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("of_arrays", "of_notes", "message"), CHANGES)
-def test_a_checkpoint_that_no_run_has_made_is_refused(
-    of_arrays: Any, of_notes: Any, message: str, tmp_path: Path
-) -> None:
+def test_a_forged_checkpoint_is_refused(of_arrays: Any, of_notes: Any, message: str, tmp_path: Path) -> None:
     model = dk.IncrementalSGDClassifier(n_epochs=2, checkpoint=tmp_path, random_state=0).fit(ROWS, LABELS)
     with np.load(tmp_path / "state.npz") as content:
         arrays = {name: content[name] for name in content.files}
@@ -358,7 +356,7 @@ def test_a_checkpoint_that_no_run_has_made_is_refused(
         model.fit(ROWS, LABELS)
 
 
-def test_models_that_were_pickles_are_told_so(tmp_path: Path) -> None:
+def test_pickle_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.pkl"
     path.write_bytes(pickle.dumps(pipeline()))
     with pytest.raises(ValueError, match="not a model file"):

@@ -1,4 +1,4 @@
-"""Dask DataFrames become stores: the sets that the whole frame would give, whatever the partitions."""
+"""Import of Dask DataFrames: the same sets as those of the whole frame, for any partitions."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def one_thread():
 
 
 @pytest.mark.parametrize("n_partitions", [1, 3, 20])
-def test_sets_may_go_on_in_the_next_partitions(n_partitions, tmp_path):
+def test_sets_may_continue_in_the_next_partition(n_partitions, tmp_path):
     lazy = dd.from_pandas(FRAME, npartitions=n_partitions, sort=False)
     for targets in ("age", BY_ID):
         expected = dk.SampleSets.from_frame(FRAME, "donor", ["cd4", "cd3"], targets)
@@ -58,7 +58,7 @@ def test_a_set_larger_than_partitions_is_one_set(tmp_path):
     np.testing.assert_array_equal(sets[0].ravel(), FRAME["cd3"].to_numpy(np.float32))
 
 
-def test_rows_of_a_partition_come_in_any_order(tmp_path):
+def test_unsorted_rows_are_refused_until_shuffled_by_id(tmp_path):
     shuffled = FRAME.sample(frac=1, random_state=0).reset_index(drop=True)
     with pytest.raises(SampleSetError, match=r"partition 1 .*not adjacent.*shuffle\('donor'\).to_parquet"):
         dk.import_frame(tmp_path / "s.zarr", dd.from_pandas(shuffled, npartitions=3, sort=False), "donor")
@@ -71,7 +71,7 @@ def test_rows_of_a_partition_come_in_any_order(tmp_path):
     assert sets.n_points == 52
 
 
-def test_frames_in_memory_are_written_too(tmp_path):
+def test_pandas_frames_are_imported(tmp_path):
     output = dk.import_frame(tmp_path / "s.zarr", FRAME, "donor", targets=BY_ID)
     assert output.names == ("cd3", "cd4", "age")
     assert output.targets["outcome"].tolist() == list(range(8))
@@ -103,10 +103,10 @@ KINDS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, which Dask gives
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # a warning of pandas that Dask causes
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_files", [1, 5])
-def test_files_that_a_frame_only_reads_give_what_their_partitions_give(kind, n_files, tmp_path):
+def test_reading_parquet_files_directly_equals_computing_partitions(kind, n_files, tmp_path):
     frame = KINDS[kind](FRAME)
     lazy = _in_files(frame, tmp_path / "t", n_files)
     parts = find_parquet_parts(lazy[["donor", "cd3"]])
@@ -148,9 +148,9 @@ def _overwritten(path):
         (Path.unlink, "No such file"),
     ],
 )
-def test_files_that_changed_are_refused_with_their_paths(damage, words, number, tmp_path):
+def test_changed_files_are_refused_with_their_paths(damage, words, number, tmp_path):
     lazy = _in_files(FRAME, tmp_path / "t", 4)
-    lazy.columns  # noqa: B018 what the files have before
+    lazy.columns  # noqa: B018 reads the schema before the damage
     path = tmp_path / "t" / f"p{number:02d}.parquet"
     damage(path)
     with pytest.raises((SampleSetError, FileNotFoundError)) as result:
@@ -161,7 +161,7 @@ def test_files_that_changed_are_refused_with_their_paths(damage, words, number, 
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
-def test_a_frame_that_does_more_than_to_read_files_is_computed(tmp_path):
+def test_a_frame_with_further_operations_is_computed(tmp_path):
     lazy = _in_files(FRAME, tmp_path / "t", 3)
     for more in (
         lazy[lazy["cd3"] > 0],
@@ -176,8 +176,8 @@ def test_a_frame_that_does_more_than_to_read_files_is_computed(tmp_path):
     assert sets.ids.tolist() == DONORS[4:]
 
 
-def test_a_target_that_changes_where_a_set_goes_on_is_named(tmp_path):
-    age = FRAME["age"].where(FRAME.index != 25, 99)  # the last row of its partition: the set goes on
+def test_a_target_that_changes_between_partitions_is_named(tmp_path):
+    age = FRAME["age"].where(FRAME.index != 25, 99)  # the last row of its partition, in the middle of the set
     lazy = dd.from_pandas(FRAME.assign(age=age, donor="a"), npartitions=2, sort=False).assign(age=1)
     output = dd.concat([lazy.partitions[[0]], lazy.partitions[[1]].assign(age=2)])
     with pytest.raises(SampleSetError, match=r"partition 1 .* target 'age' must .*; got 1 and 2 in set 'a'"):
@@ -185,7 +185,7 @@ def test_a_target_that_changes_where_a_set_goes_on_is_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_columns_far_from_zero_are_counted_from_the_origin_of_the_first_partition(tmp_path):
+def test_columns_far_from_zero_use_the_origin_of_the_first_partition(tmp_path):
     far = FRAME.assign(cd3=1.7e9 + FRAME["cd3"])
     sets = dk.import_frame(
         tmp_path / "s.zarr", dd.from_pandas(far, npartitions=4, sort=False), "donor", ["cd3"]
@@ -198,8 +198,8 @@ def test_columns_far_from_zero_are_counted_from_the_origin_of_the_first_partitio
 
 
 @pytest.fixture
-def looks(monkeypatch):
-    """How each partition that is read here is looked at: ("whole", its number) or ("in batches", its number)."""
+def recorded_reads(monkeypatch):
+    """Record how each partition is read: ("whole", number) or ("in batches", number)."""
     noted = []
 
     def noting(name, way):
@@ -225,7 +225,7 @@ def _imported(frame, tmp_path, **arguments):
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize("kind", ["text", "integers", "float32", "weights", "targets by id", "far"])
-def test_partitions_of_files_pass_in_batches(kind, tmp_path, looks):
+def test_parquet_partitions_are_read_in_batches(kind, tmp_path, recorded_reads):
     frame, more = FRAME, {}
     if kind == "integers":
         frame = FRAME.assign(donor=FRAME["donor"].astype(int))
@@ -238,10 +238,10 @@ def test_partitions_of_files_pass_in_batches(kind, tmp_path, looks):
     elif kind == "far":
         frame = FRAME.assign(cd3=1.7e9 + FRAME["cd3"])
     sets, options = _imported(frame, tmp_path, **more)
-    assert sorted(looks) == [*(("in batches", k) for k in range(1, 5)), ("whole", 0)]
+    assert sorted(recorded_reads) == [*(("in batches", k) for k in range(1, 5)), ("whole", 0)]
     expected = dk.SampleSets.from_frame(frame, "donor", **options)
     assert sets.relative.dtype == np.float32
-    if kind == "far":  # counted from the origin of the first partition
+    if kind == "far":  # relative to the origin of the first partition
         np.testing.assert_allclose(sets.points, expected.points, rtol=0, atol=1e-5)
     else:
         np.testing.assert_array_equal(sets.points, expected.points)
@@ -253,7 +253,7 @@ def test_partitions_of_files_pass_in_batches(kind, tmp_path, looks):
         np.testing.assert_array_equal(sets.weights, expected.weights)
 
 
-UNLIKE_MOST = {
+INVALID_FRAMES = {
     "nan": (
         lambda f: f.assign(cd3=f["cd3"].where(f.index != 30, np.inf)),
         r"'cd3' must be finite; got inf in row \d+ \(set '00\d'\)",
@@ -269,20 +269,20 @@ UNLIKE_MOST = {
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
-@pytest.mark.parametrize("kind", UNLIKE_MOST)
-def test_what_is_wrong_in_a_batch_is_named_as_in_a_whole_partition(kind, tmp_path, looks):
-    change, words = UNLIKE_MOST[kind]
+@pytest.mark.parametrize("kind", INVALID_FRAMES)
+def test_invalid_rows_in_a_batch_are_named(kind, tmp_path, recorded_reads):
+    change, words = INVALID_FRAMES[kind]
     with pytest.raises(SampleSetError, match=words):
         _imported(change(FRAME), tmp_path)
     assert not list(tmp_path.glob("*s.zarr*"))
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
-def test_rows_of_a_partition_of_files_in_any_order(tmp_path, looks):
+def test_shuffled_rows_of_parquet_partitions_are_read_whole(tmp_path, recorded_reads):
     mixed = FRAME.sample(frac=1, random_state=0)
     folder = tmp_path / "t"
     folder.mkdir()
-    for k in range(3):  # whole sets in each file, in any order of their rows
+    for k in range(3):  # complete sets in each file, rows shuffled
         rows = mixed[mixed["age"] % 3 == k]
         rows.to_parquet(folder / f"{k}.parquet", index=False)
     sets = dk.import_frame(tmp_path / "s.zarr", dd.read_parquet(folder), "donor", ["cd3"], ["age"]).load()
@@ -290,4 +290,5 @@ def test_rows_of_a_partition_of_files_in_any_order(tmp_path, looks):
         of = mixed[mixed["donor"] == one]
         np.testing.assert_array_equal(sets[i][:, 0], of["cd3"].to_numpy(np.float32))
         assert sets.targets["age"][i] == of["age"].iloc[0]
-    assert {("whole", 0), ("whole", 1), ("whole", 2)} <= set(looks)  # after a look at batches of one, or both
+    # batches may have been tried first
+    assert {("whole", 0), ("whole", 1), ("whole", 2)} <= set(recorded_reads)

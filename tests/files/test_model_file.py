@@ -1,4 +1,4 @@
-"""Model files: what comes back predicts the same bits, and what cannot be kept or trusted is refused by name."""
+"""Model files: loaded models predict the same bits; unsupported or untrusted content is refused by name."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_loaded_pipeline_predicts_the_same_bits(learner, targets, tmp_path):
         (dk.IncrementalSGDRegressor(random_state=0), {}),
     ],
 )
-def test_partial_fit_goes_on_where_it_stopped(model, more, tmp_path):
+def test_partial_fit_continues_after_loading(model, more, tmp_path):
     targets = TEXT if more else NUMBERS
     model.partial_fit(ROWS[:30], targets[:30], **more)
     again = reloaded(model, tmp_path)
@@ -82,7 +82,7 @@ def test_partial_fit_goes_on_where_it_stopped(model, more, tmp_path):
     assert again.coef_.tobytes() == model.coef_.tobytes()
 
 
-def test_parameters_come_back_as_they_were(tmp_path):
+def test_parameters_round_trip(tmp_path):
     model = dk.DivergenceEmbedding("chi2", n_basis=6, bandwidth=(0.2, 0.3), domain=((-9, -9), (9, 9))).fit(
         SETS
     )
@@ -92,12 +92,12 @@ def test_parameters_come_back_as_they_were(tmp_path):
     assert hash(again.spec_) == hash(model.spec_)
 
 
-def test_every_public_estimator_can_be_kept():
+def test_every_public_estimator_can_be_saved():
     public = {n for n in dk.__all__ if inspect.isclass(c := getattr(dk, n)) and issubclass(c, BaseEstimator)}
     assert {name for name in public if not estimator_named(name)} == set()
 
 
-def test_what_a_search_found_can_be_kept(tmp_path):
+def test_the_best_estimator_of_a_search_can_be_saved(tmp_path):
     search = dk.OnePassSearch(dk.IncrementalRidge(), {"alphas": [0.1, 1.0]}, random_state=0)
     X = np.random.default_rng(0).standard_normal((50, 4)).astype("f4")
     search.fit(X, X[:, 0])
@@ -112,7 +112,7 @@ def test_what_a_search_found_can_be_kept(tmp_path):
         (make_pipeline(dk.DivergenceEmbedding(), MinMaxScaler(), dk.IncrementalRidgeClassifier()), "MinMaxScaler"),
     ],
 )  # fmt: skip
-def test_what_is_no_plain_data_is_refused_by_name(model, named, tmp_path):
+def test_unsupported_parameters_and_steps_are_refused_by_name(model, named, tmp_path):
     model.fit(SETS, TEXT == "left")
     with pytest.raises(ValueError, match=named):
         dk.save_model(model, tmp_path / "model.npz")
@@ -129,7 +129,7 @@ def test_a_model_that_is_not_fitted_is_refused(tmp_path):
         dk.save_model(pipeline(dk.IncrementalRidge()), tmp_path / "model.npz")
 
 
-def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "model.npz"
     old = dk.RandomFourierFeatures(10, random_state=0).fit(ROWS)
     dk.save_model(old, path)
@@ -144,7 +144,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]
 
 
-def test_every_damage_is_an_error_or_changes_nothing(tmp_path):
+def test_flipped_bits_are_refused_or_change_no_prediction(tmp_path):
     path = tmp_path / "model.npz"
     model = dk.IncrementalRidge(alphas=1.0).fit(ROWS, NUMBERS)
     dk.save_model(model, path)
@@ -166,8 +166,8 @@ def test_every_damage_is_an_error_or_changes_nothing(tmp_path):
             dk.load_model(path)
 
 
-def rewritten(path, change):
-    """The file with a changed header, its checksum left as it was or made to fit."""
+def rewrite_header(path, change):
+    """Rewrite the file with a changed header and an unchanged checksum."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     header = json.loads(np.load(io.BytesIO(members["model.json.npy"])).tobytes())
@@ -188,16 +188,16 @@ def rewritten(path, change):
         (lambda header: header.pop("format"), "not a model file"),
     ],
 )
-def test_other_headers_are_refused(change, message, tmp_path):
+def test_changed_headers_are_refused(change, message, tmp_path):
     path = tmp_path / "model.npz"
     dk.save_model(dk.RandomFourierFeatures(10, random_state=0).fit(ROWS), path)
-    rewritten(path, change)
+    rewrite_header(path, change)
     with pytest.raises(ValueError, match=message):
         dk.load_model(path)
 
 
 @pytest.mark.parametrize("name", ["SVC", "Popen", "os.system"])
-def test_a_class_that_is_not_listed_is_never_made(name, tmp_path, monkeypatch):
+def test_unlisted_classes_are_never_instantiated(name, tmp_path, monkeypatch):
     path = tmp_path / "model.npz"
     model = dk.RandomFourierFeatures(10, random_state=0).fit(ROWS)
     from dkdist.models import model_file
@@ -210,7 +210,7 @@ def test_a_class_that_is_not_listed_is_never_made(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float64])
-def test_headers_of_other_types_are_refused(tmp_path, dtype):
+def test_headers_of_other_dtypes_are_refused(tmp_path, dtype):
     path = tmp_path / "model.npz"
     np.savez(path, **{"model.json": np.zeros(8, dtype)})
     with pytest.raises(ValueError, match=r"its model\.json is not text"):

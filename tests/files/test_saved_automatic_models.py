@@ -76,8 +76,8 @@ def reloaded(model: Any, folder: Path) -> Any:
     return dk.load_model(folder / "m.npz")
 
 
-def answers(model: Any, X: Any) -> Iterator[tuple[str, Any]]:
-    """All that a model says of sets, by name."""
+def all_outputs(model: Any, X: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all outputs and attributes of a model by name."""
     for name in ("predict", "decision_function", "predict_proba", "predict_set", "predict_interval"):
         if hasattr(model, name):
             yield name, getattr(model, name)(X)
@@ -109,15 +109,15 @@ def test_a_loaded_automatic_model_gives_the_same_bits(case: str, tmp_path: Path)
     assert type(again) is type(model)
     assert type(again.leaderboard_) is Leaderboard
     assert vars(again).keys() == vars(model).keys()
-    if case != "own":  # its candidates are estimators, which have no equality
+    if case != "own":  # candidates are estimators, which do not define equality
         assert again.get_params() == model.get_params()
-    expected, result = dict(answers(model, X)), dict(answers(again, X))
+    expected, result = dict(all_outputs(model, X)), dict(all_outputs(again, X))
     assert {k: bits(v) for k, v in result.items()} == {k: bits(v) for k, v in expected.items()}
     if model.fallback_ is None:
         assert (case == "streamed") == (registered_name(type(again.machine_.parts[0])) == "LinearMachine")
 
 
-def test_a_saved_model_is_saved_again_as_the_same_bytes_and_fits_anew(tmp_path: Path) -> None:
+def test_saving_a_loaded_model_gives_the_same_bytes_and_it_can_be_refitted(tmp_path: Path) -> None:
     model, X = fitted("two")
     again = reloaded(model, tmp_path)
     first = (tmp_path / "m.npz").read_bytes()
@@ -127,7 +127,7 @@ def test_a_saved_model_is_saved_again_as_the_same_bytes_and_fits_anew(tmp_path: 
     assert np.array_equal(again.fit(SETS, words).predict_proba(X), model.predict_proba(X))
 
 
-def test_an_automatic_model_is_a_step_of_a_pipeline(tmp_path: Path) -> None:
+def test_an_automatic_model_can_be_a_step_of_a_saved_pipeline(tmp_path: Path) -> None:
     model = make_pipeline(dk.SetPCA(1), dk.SetClassifier(["hellinger"], cv=3, random_state=0)).fit(
         SETS, LABELS
     )
@@ -167,7 +167,7 @@ def test_a_loaded_search_gives_the_same_bits(tmp_path: Path) -> None:
     )
 
 
-def test_a_search_without_a_refit_is_kept(tmp_path: Path) -> None:
+def test_a_search_without_refit_is_saved(tmp_path: Path) -> None:
     model = search(refit=False)
     again = reloaded(model, tmp_path)
     assert not hasattr(again, "best_estimator_")
@@ -186,9 +186,7 @@ def test_a_search_without_a_refit_is_kept(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_code_in_parameters_is_refused_by_name_until_it_is_replaced(
-    params: dict[str, Any], named: str, tmp_path: Path
-) -> None:
+def test_code_in_parameters_is_refused_by_name(params: dict[str, Any], named: str, tmp_path: Path) -> None:
     model, X = fitted("two")
     options = model.get_params(deep=False)
     model.set_params(**params)
@@ -199,7 +197,7 @@ def test_code_in_parameters_is_refused_by_name_until_it_is_replaced(
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
-def test_grids_with_places_on_a_disk_are_refused(tmp_path: Path) -> None:
+def test_grids_with_paths_are_refused(tmp_path: Path) -> None:
     learner = dk.IncrementalSGDClassifier(n_epochs=1, random_state=0)
     rows = RNG.normal(size=(60, 3)).astype("f4")
     model = dk.OnePassSearch(learner, {"alpha": [1e-4, 1e-3]}, 0.3, random_state=0).fit(rows, LABELS)
@@ -210,7 +208,7 @@ def test_grids_with_places_on_a_disk_are_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Whole files of models by name."""
+    """Return paths of valid model files by name."""
     folder = tmp_path_factory.mktemp("models")
     models = {case: fitted(case)[0] for case in ("many", "text", "two targets", "streamed")} | {
         "search": search()
@@ -220,8 +218,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in models}
 
 
-def forged(source: Path, path: Path, change: Any) -> Path:
-    """A file with changed content and a checksum that fits; the change gets parts by name, and arrays."""
+def write_forged(source: Path, path: Path, change: Any) -> Path:
+    """Write a changed file with a matching checksum; ``change`` gets the fitted parts by name and the arrays."""
     with np.load(source) as content:
         arrays = {name: content[name] for name in content.files}
     header = json.loads(arrays.pop("model.json").tobytes())
@@ -251,7 +249,7 @@ def change_array(find: Any, change: Any) -> Any:
     return apply
 
 
-def poisoned(array: Any) -> Any:
+def with_first_nan(array: Any) -> Any:
     array.reshape(-1)[0] = np.nan
     return array
 
@@ -260,7 +258,7 @@ def update(find: Any, **values: Any) -> Any:
     return lambda fitted_parts, arrays: find(fitted_parts).update(values)
 
 
-def one_item_less(find: Any, tag: str) -> Any:
+def remove_last_item(find: Any, tag: str) -> Any:
     return lambda fitted_parts, arrays: find(fitted_parts)[tag].pop()
 
 
@@ -269,7 +267,7 @@ def whole(fitted_parts: Any) -> Any:
 
 
 HOSTILE: list[tuple[str, Any, str]] = [
-    ("many", change_array(lambda f: part(f)["duals"], poisoned), r"KernelMachine\.duals .*not finite"),
+    ("many", change_array(lambda f: part(f)["duals"], with_first_nan), r"KernelMachine\.duals .*not finite"),
     ("many", change_array(lambda f: part(f)["duals"], lambda a: a[:-1]), "rows of a kernel member"),
     ("many", change_array(lambda f: part(f)["duals"], lambda a: a[:, :-1]), "leaf 2 must predict 3 finite numbers"),
     ("many", change_array(lambda f: part(f)["rows"]["tuple"][0], lambda a: a[:, :-1]), "rows of a kernel member"),
@@ -281,9 +279,9 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("many", update(machine, n_outputs=2), "leaf 2 must predict 2 finite numbers"),
     ("many", update(machine, parts={"tuple": []}), "must have at least 1 member; got 0"),
     ("many", update(lambda f: machine(f)["widths"], tuple=[]), r"must have the widths \(\)"),
-    ("many", one_item_less(lambda f: f["classes_"], "strings"), "2 classes, 3 outputs"),
-    ("many", one_item_less(lambda f: f["sets_"]["fields"]["by_class"], "tuple"), "sets of 2 classes"),
-    ("many", one_item_less(lambda f: f["sets_"]["fields"]["scores"]["fields"]["values"], "tuple"), "got 59 for 60"),
+    ("many", remove_last_item(lambda f: f["classes_"], "strings"), "2 classes, 3 outputs"),
+    ("many", remove_last_item(lambda f: f["sets_"]["fields"]["by_class"], "tuple"), "sets of 2 classes"),
+    ("many", remove_last_item(lambda f: f["sets_"]["fields"]["scores"]["fields"]["values"], "tuple"), "got 59 for 60"),
     ("many", change_array(lambda f: f["calibration_"], lambda a: a[:1]), "calibration of shape"),
     ("many", change_array(lambda f: f["prior_"], lambda a: a - 1), "prior_ must be 3 probabilities"),
     ("many", update(whole, shrinkage_=-0.1), r"shrinkage_ between 0 and 1; got .* and -0\.1"),
@@ -299,7 +297,7 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("two targets", lambda f, a: f["intervals_"]["list"].pop(), "1 intervals"),
     ("two targets", update(whole, single_=True), "2 intervals, .* inconsistent"),
     ("two targets", change_array(lambda f: f["mean_"], lambda a: a[:1]), "means and scales"),
-    ("streamed", change_array(lambda f: part(f)["W"], poisoned), r"LinearMachine\.W .*not finite"),
+    ("streamed", change_array(lambda f: part(f)["W"], with_first_nan), r"LinearMachine\.W .*not finite"),
     ("streamed", change_array(lambda f: part(f)["W"], lambda a: a[:, :-1]), "model that this version"),
     ("search", update(whole, best_index_=3), "best_index_ must be below 3, the number of candidates; got 3"),
     ("search", update(whole, best_index_=-1), "best_index_ must be below 3, the number of candidates; got -1"),
@@ -312,7 +310,7 @@ HOSTILE: list[tuple[str, Any, str]] = [
 def test_forged_parts_are_refused_by_name(
     name: str, change: Any, message: str, files: dict[str, Path], tmp_path: Path
 ) -> None:
-    path = forged(files[name], tmp_path / "m.npz", change)
+    path = write_forged(files[name], tmp_path / "m.npz", change)
     with pytest.raises(ValueError, match=message) as refused:
         dk.load_model(path)
     assert str(path) in str(refused.value)
@@ -330,7 +328,7 @@ def test_flipped_bytes_are_refused_or_change_nothing(
         path.write_bytes(changed)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of zipfile, about names of members
+                warnings.simplefilter("ignore")  # zipfile warns about duplicate names
                 result = dk.load_model(path).predict(NEW)
         except ValueError:
             n_refused += 1
@@ -341,7 +339,7 @@ def test_flipped_bytes_are_refused_or_change_nothing(
 
 @serializable("Verdict")
 class Verdict(NamedTuple):
-    """A record as an automatic model may hold some."""
+    """A record like those of an automatic model."""
 
     text: str
     figures: tuple[float, ...]
@@ -350,22 +348,22 @@ class Verdict(NamedTuple):
 @serializable("Tree")
 @dataclass(frozen=True)
 class Tree:
-    """Arrays of numbers and of truth values, and records in lists."""
+    """Arrays of numbers and booleans, and records in lists."""
 
     feature: NDArray[np.int64]
     is_leaf: NDArray[np.bool_]
     verdicts: list[Verdict]
 
 
-def described_and_made(value: Any) -> Any:
+def round_trip(value: Any) -> Any:
     arrays: dict[str, Any] = {}
     text = json.dumps(describe(value, "it", arrays))
     return make(json.loads(text), arrays)
 
 
-def test_records_of_every_form_come_back() -> None:
+def test_records_of_every_form_round_trip() -> None:
     tree = Tree(np.arange(3), np.array([True, False]), [Verdict("better", (1.0, 2.0)), Verdict("", ())])
-    result = described_and_made(tree)
+    result = round_trip(tree)
     assert (bits(result.feature), bits(result.is_leaf)) == (bits(tree.feature), bits(tree.is_leaf))
     assert result.verdicts == tree.verdicts
     assert type(result.verdicts[0]) is Verdict
@@ -377,21 +375,21 @@ def test_records_of_every_form_come_back() -> None:
         Tree(tree.feature, tree.is_leaf, ()),  # type: ignore[arg-type]
     ):
         with pytest.raises(ValueError, match=r"must be .*; got"):
-            described_and_made(wrong)
+            round_trip(wrong)
 
 
 @pytest.mark.parametrize(
     "number",
     [np.float32(0.1), np.float64(0.1), np.int8(-3), np.uint64(2**64 - 1), np.bool_(True), np.float16(0.1)],
 )
-def test_numbers_of_numpy_keep_their_dtype(number: Any) -> None:
-    result = described_and_made(number)
+def test_numpy_scalars_keep_their_dtype(number: Any) -> None:
+    result = round_trip(number)
     assert type(result) is type(number)
     assert result == number
 
 
 @pytest.mark.parametrize("described", [{"number": "1", "dtype": "<f8"}, {"number": 1, "dtype": "<U8"}])
-def test_numbers_that_are_none_are_refused(described: Any) -> None:
+def test_malformed_numbers_are_refused(described: Any) -> None:
     with pytest.raises(ValueError, match="a number is"):
         make(described, {})
 
@@ -399,7 +397,7 @@ def test_numbers_that_are_none_are_refused(described: Any) -> None:
 def test_arrays_keep_the_order_of_their_axes() -> None:
     rows = RNG.normal(size=(4, 3))
     for array in (rows, rows.T, np.asfortranarray(rows)[:2], rows[:, 1:].T):
-        result = described_and_made(array)
+        result = round_trip(array)
         assert bits(result) == bits(array)
         assert np.argsort(result.strides).tolist() == np.argsort(array.strides).tolist()
 

@@ -1,4 +1,4 @@
-"""Models that call a user's function: files keep its name, and only a function that the caller passes is called."""
+"""Models with a user function: files store its name, and only functions passed by the caller are called."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Features:
 NAME = f"{__name__}:spread"
 
 
-def saved(path: Path, function: Any = spread) -> Any:
+def save_fitted(path: Path, function: Any = spread) -> Any:
     model = make_pipeline(dk.FunctionEmbedding(function), dk.IncrementalRidgeClassifier(alphas=[1.0]))
     dk.save_model(model.fit(SETS, np.arange(20) % 2), path)
     return model
@@ -42,7 +42,7 @@ def saved(path: Path, function: Any = spread) -> Any:
 
 @pytest.mark.parametrize("function", [spread, Features.width, np.ravel])
 def test_a_passed_function_predicts_the_same_bits(function: Any, tmp_path: Path) -> None:
-    model = saved(tmp_path / "m.npz", function)
+    model = save_fitted(tmp_path / "m.npz", function)
     loaded = dk.load_model(tmp_path / "m.npz", functions=[other, function])
     np.testing.assert_array_equal(loaded[0].transform(SETS), model[0].transform(SETS))
     np.testing.assert_array_equal(loaded.predict_proba(SETS), model.predict_proba(SETS))
@@ -50,15 +50,15 @@ def test_a_passed_function_predicts_the_same_bits(function: Any, tmp_path: Path)
     dk.save_model(loaded, tmp_path / "again.npz")
 
 
-def test_a_function_that_has_moved_is_passed_by_its_old_name(tmp_path: Path) -> None:
-    saved(tmp_path / "m.npz")
+def test_a_moved_function_is_passed_under_its_old_name(tmp_path: Path) -> None:
+    save_fitted(tmp_path / "m.npz")
     loaded = dk.load_model(tmp_path / "m.npz", functions={NAME: other})
     np.testing.assert_array_equal(loaded[0].transform(SETS), [other(x.astype("f4")) for x in SETS])
 
 
 @pytest.mark.parametrize("functions", [(), [other], {"spread": spread}])
 def test_a_function_that_was_not_passed_is_named(functions: Any, tmp_path: Path) -> None:
-    saved(tmp_path / "m.npz")
+    save_fitted(tmp_path / "m.npz")
     with pytest.raises(ValueError, match=rf"calls the function '{NAME}'.*functions=\[function\]"):
         dk.load_model(tmp_path / "m.npz", functions)
     assert summarize_file(tmp_path / "m.npz").steps[0].parameters["function"] == NAME
@@ -77,20 +77,20 @@ class Callable:
 
 
 renamed = local()
-renamed.__qualname__ = "spread"  # a name that leads to another function
+renamed.__qualname__ = "spread"  # a name that refers to another function
 
 
 @pytest.mark.parametrize("function", [lambda points: points.mean(axis=0), local(), Callable(), renamed])
-def test_functions_without_a_name_are_refused(function: Any, tmp_path: Path) -> None:
+def test_functions_that_are_not_importable_are_refused(function: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"FunctionEmbedding\.function is .*importable"):
-        saved(tmp_path / "m.npz", function)
+        save_fitted(tmp_path / "m.npz", function)
     assert not (tmp_path / "m.npz").exists()
-    saved(tmp_path / "m.npz")
+    save_fitted(tmp_path / "m.npz")
     with pytest.raises(ValueError, match="functions must be importable"):
         dk.load_model(tmp_path / "m.npz", functions=[function])
 
 
-def changed(path: Path, change: Any) -> Path:
+def rewrite_embedding(path: Path, change: Any) -> Path:
     with np.load(path) as content:
         arrays = {name: content[name] for name in content.files}
     header = json.loads(arrays.pop("model.json").tobytes())
@@ -100,17 +100,19 @@ def changed(path: Path, change: Any) -> Path:
     return path
 
 
-def test_nothing_that_a_file_names_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_named_in_a_file_are_never_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "planted.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    saved(tmp_path / "m.npz")
+    save_fitted(tmp_path / "m.npz")
     name = {"function": "planted:features"}
 
     def plant(embedding: Any) -> None:
         embedding["params"]["function"] = embedding["fitted"]["spec_"]["fields"]["function"] = name
 
     with pytest.raises(ValueError, match="calls the function 'planted:features'"):
-        dk.load_model(changed(tmp_path / "m.npz", plant), functions=[spread])
+        dk.load_model(rewrite_embedding(tmp_path / "m.npz", plant), functions=[spread])
     assert "planted" not in sys.modules
 
 
@@ -125,7 +127,7 @@ def test_nothing_that_a_file_names_is_imported(tmp_path: Path, monkeypatch: pyte
         (lambda e: e["params"].update(function={"function": ["x"]}), r"calls the function \['x'\]"),
     ],
 )  # fmt: skip
-def test_functions_belong_in_one_place(change: Any, message: str, tmp_path: Path) -> None:
-    saved(tmp_path / "m.npz")
+def test_functions_in_other_fields_are_refused(change: Any, message: str, tmp_path: Path) -> None:
+    save_fitted(tmp_path / "m.npz")
     with pytest.raises(ValueError, match=message):
-        dk.load_model(changed(tmp_path / "m.npz", change), functions=[spread])
+        dk.load_model(rewrite_embedding(tmp_path / "m.npz", change), functions=[spread])
