@@ -1,4 +1,4 @@
-"""Rows that come in pieces are those that come at once; what is unusual is left to who sees all of them."""
+"""Rows streamed in pieces equal rows converted at once; unusual data is left to the full conversion."""
 
 import itertools
 
@@ -22,7 +22,7 @@ KINDS = {
 }
 
 
-def came(columns, cuts, origin):
+def stream_rows(columns, cuts, origin):
     coming = StreamedRows(N, len(columns), origin)
     for a, b in itertools.pairwise([0, *sorted(cuts), N]):
         coming.add([column[a:b] for column in columns])
@@ -32,9 +32,9 @@ def came(columns, cuts, origin):
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=15, deadline=None)
 @given(cuts=st.lists(st.integers(0, N), max_size=6))
-def test_pieces_change_no_bit(kind, cuts):
+def test_pieces_give_bit_identical_rows(kind, cuts):
     expected, origin = convert_points([Columns(KINDS[kind])], None)
-    result, start = came(KINDS[kind], cuts, origin)
+    result, start = stream_rows(KINDS[kind], cuts, origin)
     np.testing.assert_array_equal(result.view(np.uint32), expected.view(np.uint32))
     assert (start is None and origin is None) or np.array_equal(start, origin)
 
@@ -58,12 +58,12 @@ UNUSUAL = {
 
 
 @pytest.mark.parametrize("kind", UNUSUAL)
-def test_what_is_unusual_is_not_settled_here(kind):
+def test_unusual_columns_are_not_streamed(kind):
     for cuts in ([], [7, N - 7]):
-        assert came(UNUSUAL[kind], cuts, None)[0] is None
+        assert stream_rows(UNUSUAL[kind], cuts, None)[0] is None
 
 
-def test_rows_that_are_missing_or_too_many_or_change_their_dtype_are_unusual():
+def test_missing_extra_or_retyped_rows_are_not_streamed():
     x = RNG.normal(size=N)
     short = StreamedRows(N, 1, None)
     assert short.add([x[:-1]])

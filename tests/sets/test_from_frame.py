@@ -1,4 +1,4 @@
-"""Sets from data frames: what a loop over ids makes of them, and what is refused by column, row and set."""
+"""Sets from data frames: equal to a loop over ids; invalid input is refused by column, row and set."""
 
 import types
 
@@ -39,14 +39,14 @@ def cells(seed=0, n=40):
 
 
 def set_by_set(frame, names):
-    """The same, by a loop over ids as they first appear."""
+    """Return (ids, arrays) of a loop over the ids in order of first appearance."""
     ids = list(dict.fromkeys(frame["donor"].tolist()))
     return ids, [frame.loc[frame["donor"] == one, names].to_numpy(np.float32) for one in ids]
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000), st.integers(3, 40))
-def test_rows_in_any_order_make_the_sets_of_a_loop(seed, n):
+def test_rows_in_any_order_equal_a_loop_over_ids(seed, n):
     frame = cells(seed, n)
     sets = SampleSets.from_frame(frame, "donor", points=["cd4", "cd3"], targets=["age"])
     ids, arrays = set_by_set(frame, ["cd4", "cd3"])
@@ -57,18 +57,18 @@ def test_rows_in_any_order_make_the_sets_of_a_loop(seed, n):
         np.testing.assert_array_equal(result, expected)
 
 
-def test_every_kind_of_frame_gives_the_same(kind):
+def test_every_kind_of_frame_gives_the_same_sets(kind):
     frame = cells()
     expected = SampleSets.from_frame(frame, "donor", targets="age", weights="cd4")
     result = SampleSets.from_frame(kind(frame), "donor", targets="age", weights="cd4")
-    assert result.names == ("cd3", "live")  # the numbers that are nothing else; booleans are 0 and 1
+    assert result.names == ("cd3", "live")  # numeric columns without another role; booleans are 0 and 1
     assert result.ids.tolist() == expected.ids.tolist()
     np.testing.assert_array_equal(result.points, expected.points)
     np.testing.assert_array_equal(result.weights, expected.weights)
     np.testing.assert_array_equal(result.targets["age"], expected.targets["age"])
 
 
-def test_targets_by_id_are_joined_and_never_by_place(kind):
+def test_targets_are_joined_by_id_and_not_by_position(kind):
     table = pd.DataFrame({"outcome": [1, 0, 2], "site": pd.Categorical(list("uvu"))}, index=["b", "a", "007"])
     by_column = kind(table.reset_index(names="donor"))
     for targets in (table, by_column):
@@ -84,7 +84,7 @@ def test_targets_by_id_are_joined_and_never_by_place(kind):
     assert list(sets.targets) == ["y"]
 
 
-def test_numbers_are_joined_by_id_too():
+def test_targets_are_joined_by_integer_id():
     frame = pd.DataFrame({"donor": [2, 0, 1, 2], "x": [1.0, 2, 3, 4]})
     sets = SampleSets.from_frame(frame, "donor", targets=pd.Series([10, 11, 12], name="t"))
     assert sets.targets["t"].tolist() == [12, 10, 11]
@@ -99,24 +99,24 @@ def test_numbers_are_joined_by_id_too():
         (np.array(["007", "7", "007"], object), ["007", "7"]),
     ],
 )
-def test_ids_stay_what_they_are(ids, expected):
+def test_ids_keep_their_values(ids, expected):
     assert SampleSets.from_frame(pd.DataFrame({"id": ids, "x": [1.0, 2, 3]}), "id").ids.tolist() == expected
 
 
-def test_nullable_numbers_are_numbers():
+def test_nullable_columns_equal_plain_ones():
     frame = cells().assign(cd4=lambda f: f["cd4"].astype("Int32"), live=lambda f: f["live"].astype("boolean"))
     np.testing.assert_array_equal(
         SampleSets.from_frame(frame, "donor").points, SampleSets.from_frame(cells(), "donor").points
     )
 
 
-def test_missing_numbers_of_targets_are_nan():
+def test_missing_nullable_targets_become_nan():
     table = pd.DataFrame({"t": pd.array([1, None, 3], dtype="Int64")}, index=["a", "b", "007"])
     sets = SampleSets.from_frame(cells(), "donor", points="cd3", targets=table)
     assert np.isnan(sets.targets["t"][sets.ids.tolist().index("b")])
 
 
-def test_what_only_counts_rows_is_left_out_and_told():
+def test_row_counters_and_text_are_omitted_with_a_warning():
     frame = cells().drop(columns="age").assign(index=range(40), kind="T")
     frame["Unnamed: 0"] = range(40)
     with pytest.warns(UserWarning, match="'index' \\(a row counter\\), 'kind'.*'Unnamed: 0'"):
@@ -124,7 +124,7 @@ def test_what_only_counts_rows_is_left_out_and_told():
     assert SampleSets.from_frame(frame, "donor", points=["Unnamed: 0"]).names == ("Unnamed: 0",)
 
 
-BAD = [
+INVALID_ARGUMENTS = [
     ({"points": ["cd9"]}, "no column 'cd9'"),
     ({"points": ["donor"]}, "points must not contain 'donor', which has another role"),
     ({"points": []}, "points must name at least one column"),
@@ -141,8 +141,8 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("more", "said"), BAD, ids=[said for _, said in BAD])
-def test_what_does_not_fit_is_refused_by_name(more, said):
+@pytest.mark.parametrize(("more", "said"), INVALID_ARGUMENTS, ids=[said for _, said in INVALID_ARGUMENTS])
+def test_invalid_arguments_are_refused_by_name(more, said):
     with pytest.raises((SampleSetError, TypeError), match=said):
         SampleSets.from_frame(cells(), **{"set_id": "donor", **more})
 
@@ -166,12 +166,12 @@ def test_what_does_not_fit_is_refused_by_name(more, said):
         ),
     ],
 )
-def test_values_that_do_not_fit_are_refused_by_row(change, said):
+def test_invalid_values_are_refused_by_row(change, said):
     with pytest.raises(SampleSetError, match=said):
         SampleSets.from_frame(cells().assign(**change), "donor", points=["cd3", "cd4"])
 
 
-def test_frames_that_are_none_are_refused():
+def test_other_types_are_refused():
     frame = cells()
     with pytest.raises(SampleSetError, match=r"'donor' is an index of frame. Pass frame.reset_index\(\)"):
         SampleSets.from_frame(frame.set_index("donor"), "donor")
@@ -198,7 +198,7 @@ def annotated(seed=0):
     )
 
 
-def test_annotated_data_are_sets_of_their_rows():
+def test_anndata_rows_are_grouped_into_sets():
     adata = annotated()
     every = {
         "X": ({"columns": ["g7", "g3"]}, adata.X.toarray()[:, [7, 3]], ("g7", "g3")),
@@ -215,7 +215,7 @@ def test_annotated_data_are_sets_of_their_rows():
         assert sets.targets["age"].tolist() == [{"007": 60, "a": 50, "b": 70}[one] for one in ids]
 
 
-def test_annotated_data_that_do_not_fit_are_refused():
+def test_invalid_anndata_arguments_are_refused():
     adata = annotated()
     for how, text in (
         ({}, "at most 1000 columns to become dense; got 1200"),
@@ -230,8 +230,8 @@ def test_annotated_data_that_do_not_fit_are_refused():
         SampleSets.from_anndata(adata.obs, "donor")
 
 
-@pytest.mark.filterwarnings("ignore")  # those of anndata itself
-def test_real_annotated_data_are_taken():
+@pytest.mark.filterwarnings("ignore")  # warnings of anndata itself
+def test_real_anndata_objects_are_accepted():
     anndata = pytest.importorskip("anndata")
     output = annotated()
     obs = output.obs.set_axis([f"c{i}" for i in range(40)])
@@ -243,7 +243,7 @@ def test_real_annotated_data_are_taken():
         assert result.ids.tolist() == expected.ids.tolist()
 
 
-def test_the_columns_that_are_taken_are_logged(caplog):
+def test_automatically_selected_columns_are_logged(caplog):
     frame = pd.DataFrame({"donor": ["a", "b"], "cd3": [1.0, 2.0], "age": [30, 40]})
     with caplog.at_level("INFO", "dkdist.importing"):
         SampleSets.from_frame(frame, "donor")

@@ -1,4 +1,4 @@
-"""Ids, names of dimensions and targets of collections: carried through whatever is made of them, and checked."""
+"""Ids, names of dimensions and targets of collections: kept by all transformations, and validated."""
 
 import pickle
 
@@ -32,7 +32,7 @@ KEYS = st.one_of(
 
 @settings(max_examples=50, deadline=None)
 @given(KEYS)
-def test_labels_are_indexed_as_the_sets_are(key):
+def test_labels_are_indexed_with_the_sets(key):
     sets = labelled()
     part, chosen = sets[key], np.arange(5)[np.asarray(key, int) if isinstance(key, list) else key]
     assert part.ids.tolist() == IDS[chosen].tolist()
@@ -42,7 +42,7 @@ def test_labels_are_indexed_as_the_sets_are(key):
 
 
 @pytest.mark.parametrize(
-    "made",
+    "transform",
     [
         lambda s: pickle.loads(pickle.dumps(s)),
         lambda s: s.rebased(None),
@@ -50,10 +50,10 @@ def test_labels_are_indexed_as_the_sets_are(key):
         lambda s: SetScaler("quantile", per_set=True).fit_transform(s),
         lambda s: SetScaler("none").fit_transform(s),
     ],
-    ids=["pickle", "rebased", "scaled", "ranks", "as they are"],
+    ids=["pickle", "rebased", "scaled", "ranks", "unchanged"],
 )
-def test_labels_stay_with_what_is_made_of_sets(made):
-    result = made(labelled())
+def test_transformations_keep_labels(transform):
+    result = transform(labelled())
     assert result.ids.tolist() == IDS.tolist()
     assert result.names == ("cd3", "cd4")
     assert {name: values.tolist() for name, values in result.targets.items()} == {
@@ -62,14 +62,14 @@ def test_labels_stay_with_what_is_made_of_sets(made):
     }
 
 
-def test_sets_without_labels_say_so():
+def test_sets_without_labels_have_none():
     sets = SampleSets(np.zeros((3, 2)), [0, 1, 3])
     assert (sets.ids, sets.names, dict(sets.targets)) == (None, None, {})
     assert pickle.loads(pickle.dumps(sets)).ids is None
     assert sets[1:].targets == {}
 
 
-def test_labels_are_copies_that_nobody_can_write():
+def test_labels_are_read_only_copies():
     ids, age = np.arange(5), np.arange(5.0)
     sets = labelled().labelled(ids=ids, targets={"age": age})
     ids[0], age[0] = 9, 9
@@ -81,7 +81,7 @@ def test_labels_are_copies_that_nobody_can_write():
         sets.targets["more"] = age
 
 
-def test_labels_that_are_given_replace_those_of_their_name_alone():
+def test_new_labels_replace_only_those_of_the_same_name():
     sets = labelled().labelled(targets={"age": np.arange(5) * 2})
     assert sets.targets["age"].tolist() == [0, 2, 4, 6, 8]
     assert sets.targets["site"].tolist() == list("uvuvu")
@@ -113,14 +113,14 @@ def test_data_frames_name_the_dimensions():
         ({"targets": pd.Series(range(4), index=IDS[:4])}, "lacks the id 'c' of set 4"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(given, said):
+def test_invalid_labels_are_refused(given, said):
     with pytest.raises(SampleSetError, match=said):
         labelled().labelled(**given)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.permutations(range(5)), st.booleans())
-def test_a_series_of_any_order_comes_to_the_order_of_the_ids(order, numbers):
+def test_a_series_is_reordered_to_the_ids(order, numbers):
     ids = np.arange(10, 15) if numbers else IDS
     shuffled = pd.Series(np.arange(5), index=ids).iloc[list(order)]
     assert align_to_ids(shuffled, ids).tolist() == [0, 1, 2, 3, 4]
@@ -129,18 +129,18 @@ def test_a_series_of_any_order_comes_to_the_order_of_the_ids(order, numbers):
     assert labelled(ids).labelled(targets=shuffled.to_frame("t")).targets["t"].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_what_has_no_index_of_ids_is_taken_as_it_stands():
+def test_values_without_an_index_of_ids_keep_their_order():
     for values in (np.arange(5), [4, 3, 2, 1, 0], pd.Series([4, 3, 2, 1, 0]), pd.DataFrame({"y": range(5)})):
         assert align_to_ids(values, IDS) is values
     series = pd.Series(range(5), index=IDS)
     assert align_to_ids(series, IDS) is series
     assert align_to_ids(series[::-1], None).tolist() == [4, 3, 2, 1, 0]
-    again = np.array(["a", "a", "b"])  # drawn with replacement, as bagging does, with targets to match
+    again = np.array(["a", "a", "b"])  # bagging draws sets and targets with replacement
     assert align_to_ids(pd.Series([1, 1, 2], index=again), again).tolist() == [1, 1, 2]
     assert align_to_ids(pd.Series(range(5), index=IDS), IDS[[1, 1]]).tolist() == [1, 1]
 
 
-def test_targets_that_cannot_be_joined_are_refused_by_name():
+def test_unjoinable_targets_are_refused_by_name():
     series = pd.Series(range(5), index=IDS)
     with pytest.raises(SampleSetError, match="index of y lacks the id '007' of set 0 \\(1 of 5"):
         align_to_ids(series.drop("007"), IDS)

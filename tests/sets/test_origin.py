@@ -1,4 +1,4 @@
-"""Origins of collections: where they come from, and what float32 keeps from there."""
+"""Origins of collections: their choice, and the accuracy of float32 coordinates relative to them."""
 
 import pickle
 import warnings
@@ -10,7 +10,7 @@ import dkdist as dk
 from dkdist.sets import as_sample_sets
 
 
-def test_far_points_are_kept_to_float32_of_their_spread():
+def test_far_points_have_float32_accuracy_relative_to_their_spread():
     rng = np.random.default_rng(0)
     for middle in (1e9, -4.5e6, 1e15, 1.7e17):
         x = middle + rng.normal(0, 1e4, (500, 1))
@@ -46,16 +46,16 @@ def test_origins_have_few_bits():
     ids=[
         "near",
         "constant",
-        "a grid but for rounding",
-        "constant but for rounding",
+        "rounded grid",
+        "rounded constant",
         "float32",
-        "whole",
+        "integers",
         "mostly one value",
         "i2",
         "cauchy",
     ],
 )
-def test_what_float32_holds_is_kept_as_it_was(x):
+def test_points_without_need_of_an_origin_stay_float32(x):
     sets = dk.SampleSets(x, [0, 100])
     assert not sets.origin.any()
     assert sets.points.dtype == np.float32
@@ -63,7 +63,7 @@ def test_what_float32_holds_is_kept_as_it_was(x):
     assert "origin" not in repr(sets)
 
 
-def test_one_outlier_or_missing_values_written_as_0_move_no_origin():
+def test_outliers_and_zeros_for_missing_values_do_not_move_the_origin():
     rng = np.random.default_rng(0)
     x = 1e9 + rng.normal(0, 1, (1000, 1))
     for wrong, share in ((0.0, 0.3), (1e12, 0.001), (-1e9, 0.01)):
@@ -75,7 +75,7 @@ def test_one_outlier_or_missing_values_written_as_0_move_no_origin():
 
 
 def test_integers_are_subtracted_as_integers():
-    # ns since 1970: float64 has steps of 256
+    # nanoseconds since 1970, where float64 has steps of 256
     ticks = 1_700_000_000_000_000_000 + np.arange(-500, 500)[:, None]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -96,7 +96,7 @@ def test_slices_merges_and_pickles_keep_true_coordinates():
     assert np.array_equal(sets.rebased(sets.origin).relative, sets.relative)
 
 
-def test_a_set_counted_from_a_given_origin_depends_on_itself_alone():
+def test_with_a_given_origin_sets_do_not_depend_on_each_other():
     arrays = [1e9 + np.random.default_rng(i).normal(0, 1, (5, 1)) for i in range(3)]
     origin = np.array([1e9 + 7])
     every = as_sample_sets(arrays, origin)
@@ -105,7 +105,7 @@ def test_a_set_counted_from_a_given_origin_depends_on_itself_alone():
         assert np.array_equal(every[i : i + 1].relative, as_sample_sets([x], origin).relative)
 
 
-def test_columns_that_float32_cannot_hold_are_told_of():
+def test_columns_too_wide_for_float32_warn():
     rng = np.random.default_rng(0)
     halves = rng.normal(0, 1, (400, 2))
     halves[::2, 1] += 1e12
@@ -113,7 +113,7 @@ def test_columns_that_float32_cannot_hold_are_told_of():
         dk.SampleSets(halves, [0, 400])
 
 
-def test_origins_that_make_no_sense_are_refused():
+def test_invalid_origins_are_refused():
     for wrong in (np.nan, [1, 2, 3], "a", [np.inf, 0]):
         with pytest.raises(dk.SampleSetError, match="origin must be a finite number, or one per column"):
             dk.SampleSets(np.zeros((3, 2)), [0, 3], origin=wrong)

@@ -1,4 +1,4 @@
-"""Collections in memory: what they accept, what they refuse and how, and how they are indexed."""
+"""Collections in memory: accepted input, refused input with messages, and indexing."""
 
 import pickle
 
@@ -18,7 +18,7 @@ def bags(sizes=(3, 1, 4, 2), d=2, seed=0):
     return [rng.random((n, d)).astype("f4") for n in sizes]
 
 
-def test_a_list_comes_back_set_by_set():
+def test_a_list_of_arrays_is_returned_set_by_set():
     arrays = bags()
     sets = SampleSets.from_arrays(arrays)
     assert len(sets) == 4
@@ -105,7 +105,7 @@ def test_indexing_equals_indexing_of_a_list(sizes, d, data):
             np.testing.assert_array_equal(chosen.weights_of(j), weights[i])
 
 
-def test_indices_out_of_range_or_of_a_wrong_kind():
+def test_invalid_indices_are_refused():
     sets = SampleSets.from_arrays(bags())
     for key, message in (
         (4, "set 4 is out of range for 4 sets"),
@@ -120,7 +120,7 @@ def test_indices_out_of_range_or_of_a_wrong_kind():
 
 @pytest.mark.parametrize("n", [1, 3, 1000, 5000])
 @pytest.mark.parametrize("d", [1, 3, 2000])
-def test_bounds_are_the_columns_extremes(n, d):
+def test_bounds_are_the_minimum_and_maximum_of_columns(n, d):
     points = np.random.default_rng(n + d).standard_normal((n, d)).astype("f4")
     low, high = SampleSets(points, [0, n]).bounds
     np.testing.assert_array_equal(low, points.min(axis=0))
@@ -140,7 +140,7 @@ def test_codes_of_strings_are_kept_and_other_integers_become_float32():
     assert SampleSets.from_arrays([np.array([[7]], "i8")])[0].dtype == np.float32
 
 
-def test_pickle_keeps_everything():
+def test_pickle_keeps_points_offsets_and_weights():
     sets = SampleSets.from_arrays(bags(), weights=[np.ones((n, 2)) for n in (3, 1, 4, 2)])[1:]
     copy = pickle.loads(pickle.dumps(sets))
     np.testing.assert_array_equal(copy.points, sets.points)
@@ -149,7 +149,7 @@ def test_pickle_keeps_everything():
     assert not copy.points.flags.writeable
 
 
-def test_as_sample_sets():
+def test_as_sample_sets_accepts_sets_cubes_and_tuples():
     sets = SampleSets.from_arrays(bags())
     assert as_sample_sets(sets) is sets
     cube = np.arange(24.0).reshape(4, 3, 2)
@@ -225,7 +225,7 @@ def test_points_need_one_or_two_axes():
         SampleSets(np.zeros((6, 1, 1)), [0, 6])
 
 
-def test_signed_weights_are_kept_but_are_no_distribution():
+def test_signed_weights_are_kept_but_refused_as_a_distribution():
     def weighted(*weights):
         return SampleSets.from_arrays(
             [np.zeros((len(w), 1)) for w in weights], list(map(np.asarray, weights))

@@ -1,4 +1,4 @@
-"""Strings as sets of codes: text and codes of any kind there and back, and what is refused."""
+"""Strings as sets of codes: round trips of text and codes, and refused input."""
 
 import pickle
 
@@ -14,7 +14,7 @@ TEXTS = st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=6)
 
 
 @given(TEXTS, st.text(max_size=5))
-def test_text_comes_back(strings, beginning):
+def test_text_round_trips(strings, beginning):
     given_alphabet = "".join(dict.fromkeys(beginning)) or None
     sets = SampleSets.from_strings(strings, given_alphabet)
     assert sets.strings() == strings
@@ -71,12 +71,12 @@ def test_large_codes_take_two_bytes_and_arrays_of_points_stay_points():
         (["".join(map(chr, range(70_000)))], "at most 65536 distinct characters; got 70000"),
     ],
 )
-def test_strings_that_are_refused(strings, message):
+def test_invalid_strings_are_refused(strings, message):
     with pytest.raises(SampleSetError, match=message):
         as_sample_sets(strings)
 
 
-def test_alphabets_that_are_refused():
+def test_invalid_alphabets_are_refused():
     with pytest.raises(SampleSetError, match="distinct characters; got 'aa'"):
         SampleSets.from_strings(["a"], "aa")
     with pytest.raises(SampleSetError, match="at least one"):
