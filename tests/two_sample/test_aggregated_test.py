@@ -1,4 +1,4 @@
-"""The two-sample test without a bandwidth: its level at any size, its power, its sums by brute force, what it reads."""
+"""The two-sample test without a bandwidth: level at any size, power, statistics by brute force, inputs."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def tied(rng, size):
     [
         (8, 6, 1, 4096, NORMAL),
         (2, 9, 3, 4096, CAUCHY),
-        (60, 45, 2, 16, NORMAL),  # bins of six points, some points left over
-        (10, 90, 1, 24, tied),  # points that stay where they are
+        (60, 45, 2, 16, NORMAL),  # bins of six points, with remaining points
+        (10, 90, 1, 24, tied),  # ties
     ],
 )
 def test_the_level_is_exact_at_any_size(monkeypatch, n, m, d, bins, draw):
@@ -48,7 +48,7 @@ def test_the_level_is_exact_at_any_size(monkeypatch, n, m, d, bins, draw):
         monkeypatch.setattr(testing, "MAX_DENSE_POINTS", 50)
     rng = np.random.default_rng([n, m])
     p = np.array([p_value(draw(rng, size=(n, d)), draw(rng, size=(m, d)), i, 19) for i in range(250)])
-    for level in (0.05, 0.2):  # of a continuous statistic exactly, of one with ties at most
+    for level in (0.05, 0.2):  # exact for a continuous statistic, conservative with ties
         assert binomtest(int((p <= level).sum()), len(p), level, alternative="greater").pvalue > 1e-3
 
 
@@ -74,7 +74,7 @@ def test_the_level_of_2000_null_runs():
 
 
 @pytest.mark.parametrize("difference", ["shift", "scale", "waves"])
-def test_power_where_one_bandwidth_has_little(difference):
+def test_power_where_the_median_bandwidth_has_little(difference):
     rng, result = np.random.default_rng(2), []
     for i in range(20):
         x, y = rng.random((400, 1)), rng.random((1600, 1))
@@ -91,14 +91,14 @@ def test_power_where_one_bandwidth_has_little(difference):
 
 
 def robust(points):
-    """Coordinates in units of the (lower) 0.9 quantile of deviations from the median, clipped; none is the median."""
+    """Return (x - median) / s clipped to [-2, 2], and s, the lower 0.9 quantile of |x - median|, by column."""
     centre = np.median(points, axis=0)
     scale = np.quantile(np.abs(points - centre), 0.9, axis=0, method="lower")
     return np.clip((points - centre) / scale, -2, 2), scale
 
 
 def brute_force(labels, points, pooled):
-    """All statistics (n_statistics, b) of labels (b, N) of points (N, d), by definition."""
+    """Compute all statistics (n_statistics, b) of labels (b, N) of points (N, d) by definition."""
     n = labels[0].sum()
     z = np.where(labels, 1 / n, -1 / (len(points) - n))
     g, scale = robust(points)
@@ -113,7 +113,7 @@ def brute_force(labels, points, pooled):
 
 
 @pytest.mark.parametrize("by", ["all pairs", "frequencies"])
-def test_what_differs_in_the_correlation_alone_is_found_by_products(monkeypatch, by):
+def test_a_difference_in_correlation_is_found_by_products(monkeypatch, by):
     if by == "frequencies":
         monkeypatch.setattr(testing, "MAX_DENSE_POINTS", 100)
     rng = np.random.default_rng(5)
@@ -128,7 +128,7 @@ def test_what_differs_in_the_correlation_alone_is_found_by_products(monkeypatch,
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 23, 24, 60_000])
-def test_pairs_of_coordinates_are_all_or_some_and_none_is_twice(d):
+def test_pairs_of_coordinates_are_unique_and_limited(d):
     j, k = _pairs(d)
     assert len(j) == min(d * (d - 1) // 2, MAX_PAIRS) == len(set(zip(j.tolist(), k.tolist(), strict=True)))
     assert (j >= 0).all()
@@ -137,8 +137,8 @@ def test_pairs_of_coordinates_are_all_or_some_and_none_is_twice(d):
 
 
 @pytest.mark.parametrize("d", [1, 2, 4])
-def test_all_pairs_by_definition(d):
-    """Statistics of the observed labels and of permutations. The energy distance is a mixture."""
+def test_dense_statistics_equal_their_definition(d):
+    """Observed and permuted labels; the energy statistic is approximated by a mixture of kernels."""
     points = np.random.default_rng(d).normal(size=(90, d)) * [1, 3, 0.5, 2][:d]
     pooled = pooled_statistics(points)
     seen, statistics = [], testing._dense_statistics(pooled, points, 40)
@@ -175,22 +175,23 @@ def test_random_features_represent_the_kernels(d):
     assert (pooled.weights >= 0).all()
 
 
-def test_weights_are_one_together():
+def test_weights_of_the_kernels_sum_to_one():
     assert sum(WEIGHTS.values()) == pytest.approx(1)
     for d in (1, 2, 30):
         points = RNG.normal(size=(20, d))
         statistics = testing._dense_statistics(pooled_statistics(points), points, 10)
-        assert len(statistics(np.arange(20)[None] < 10)) == len(WEIGHTS) - (d == 1)  # no products
+        # one dimension has no products
+        assert len(statistics(np.arange(20)[None] < 10)) == len(WEIGHTS) - (d == 1)
 
 
-def test_all_pairs_and_frequencies_are_one_test(monkeypatch):
-    """The same points below and above the number that is compared by all pairs: nearly the same statistic."""
+def test_dense_and_random_feature_statistics_agree(monkeypatch):
+    """The same points just below and above the limit for all pairs have nearly the same statistic."""
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=(300, 2)), rng.normal([0.2, 0], 1, (280, 2))
     exact = dk.two_sample_test(x, y, random_state=0)
     monkeypatch.setattr(testing, "MAX_DENSE_POINTS", 579)
     by_frequencies = dk.two_sample_test(x, y, random_state=0)
-    assert {exact.kernel, by_frequencies.kernel} <= {"energy", "means"}  # which are nearly alike
+    assert {exact.kernel, by_frequencies.kernel} <= {"energy", "means"}  # two kernels with similar statistics
     # other permutations: 3 / sqrt(999)
     assert by_frequencies.statistic == pytest.approx(exact.statistic, abs=0.3)
 
@@ -198,7 +199,7 @@ def test_all_pairs_and_frequencies_are_one_test(monkeypatch):
 @pytest.mark.parametrize(
     ("n", "m"), [(2, 2), (5, 3000), (3000, 5), (5000, 4097), (10**7, 300), (10**6, 10**7)]
 )
-def test_bins_hold_nearly_all_of_the_smaller_sample(n, m):
+def test_bins_use_nearly_all_points_of_the_smaller_sample(n, m):
     size, of_P, of_Q = testing.bin_counts(n, m)
     assert size * of_P <= n
     assert size * of_Q <= m
@@ -209,7 +210,7 @@ def test_bins_hold_nearly_all_of_the_smaller_sample(n, m):
 
 
 def test_permutations_exchange_bins(monkeypatch):
-    """Statistics of permuted bins of two points are those of partitions of the points that keep bins together."""
+    """With bins of two points, every statistic is that of a partition that does not split bins."""
     x, y = RNG.normal(size=(10, 1)), RNG.normal(size=(8, 1))
     monkeypatch.setattr(testing, "MAX_BINS", 9)
     pooled = pooled_statistics(np.concatenate([x, y])).with_frequencies(51, 0)
@@ -231,7 +232,7 @@ def test_permutations_exchange_bins(monkeypatch):
     assert len(np.unique(nearest.argmin(axis=1))) > 100  # of 126
 
 
-def test_arrays_dask_arrays_and_stores_give_the_same(tmp_path):
+def test_numpy_dask_zarr_and_stores_give_the_same_result(tmp_path):
     x, y = RNG.normal(size=(9000, 2)), RNG.normal(size=(7000, 2)) + 0.03
     x, y = x.astype("f4").astype("f8"), y.astype("f4").astype("f8")
     own = dk.two_sample_test(x, y, n_permutations=99, random_state=0)
@@ -247,7 +248,7 @@ def test_arrays_dask_arrays_and_stores_give_the_same(tmp_path):
         assert (result.sigma, result.kernel) == (pytest.approx(own.sigma), own.kernel)
 
 
-def test_units_and_far_points_do_not_matter():
+def test_the_test_is_scale_and_shift_invariant_and_robust_to_outliers():
     own = dk.two_sample_test(P, Q, n_permutations=99, random_state=0)
     for scale, at in ((2.0**-1000, 0.0), (2.0**900, 0.0), (1.0, 2.0**20)):
         moved = dk.two_sample_test(P * scale + at, Q * scale + at, n_permutations=99, random_state=0)
@@ -297,7 +298,7 @@ def test_bad_input_is_refused_by_name(call, message):
         call()
 
 
-def test_power_by_pilots_and_by_functions():
+def test_power_from_pilot_samples_and_from_functions_agree():
     draw = lambda n, rng: rng.normal(0.6, 1, (n, 1))  # noqa: E731
     by_function = dk.two_sample_power(
         lambda n, rng: rng.normal(size=(n, 1)),
@@ -317,7 +318,7 @@ def test_power_by_pilots_and_by_functions():
         random_state=0,
     )
     assert by_function.sizes.tolist() == by_pilot.sizes.tolist() == [10, 80]
-    for i in range(2):  # intervals of both meet, but for the little that a pilot of 800 is off
+    for i in range(2):  # the intervals overlap up to the error of a pilot of 800 points
         assert by_pilot.low[i] - 0.1 <= by_function.high[i]
         assert by_function.low[i] - 0.1 <= by_pilot.high[i]
     assert by_function.power[0] < 0.6 < 0.85 < by_function.power[1]
@@ -328,8 +329,8 @@ def test_power_by_pilots_and_by_functions():
         ).size_for(1)
 
 
-def test_no_power_against_what_is_true():
-    """Parts of two pilots of one distribution are told apart as often as the level says, however many are drawn."""
+def test_power_under_the_null_hypothesis_is_at_most_the_level():
+    """Subsamples of two pilots of one distribution are rejected at most at the level, although pilots differ."""
     rng = np.random.default_rng(3)
     result = dk.two_sample_power(
         rng.normal(size=(2000, 1)),
@@ -358,7 +359,7 @@ def test_adjusted_p_values_against_their_definitions():
 
 
 @pytest.mark.parametrize("by", ["all pairs", "frequencies"])
-def test_a_shift_is_found_where_tails_hide_it_from_distances(monkeypatch, by):
+def test_a_shift_of_heavy_tailed_points_is_found(monkeypatch, by):
     if by == "frequencies":
         monkeypatch.setattr(testing, "MAX_DENSE_POINTS", 100)
     rng, rejected = np.random.default_rng(8), []
@@ -373,8 +374,8 @@ def test_a_shift_is_found_where_tails_hide_it_from_distances(monkeypatch, by):
     assert median <= 0.5
 
 
-def test_few_points_far_out_do_not_hide_a_shift_of_the_others():
-    """One in twenty is thirty times as far out; the energy distance is one between these."""
+def test_outliers_do_not_hide_a_shift():
+    """1 of 20 points is 30 times as far out, and dominates the energy distance."""
     rng, rejected = np.random.default_rng(9), []
     for i in range(10):
         p, q = (rng.normal(size=(120, 10)) * np.where(rng.random((120, 1)) < 0.05, 30, 1) for _ in range(2))
@@ -392,8 +393,8 @@ def test_few_points_far_out_do_not_hide_a_shift_of_the_others():
 
 @pytest.mark.parametrize("d", [2, 4])
 @pytest.mark.parametrize("limit", [512, 50])
-def test_constant_features_are_no_evidence(monkeypatch, d, limit):
-    """Coordinates of two values, some of whose features are equal at all points, in whatever order they are added."""
+def test_constant_features_give_a_statistic_of_exactly_zero(monkeypatch, d, limit):
+    """Binary coordinates have features that are constant; their statistic must not be a rounding error."""
     x = RNG.integers(0, 2, size=(60, d)).astype(float)
     monkeypatch.setattr(testing, "MAX_DENSE_POINTS", limit)
     seen = []
@@ -404,7 +405,7 @@ def test_constant_features_are_no_evidence(monkeypatch, d, limit):
     assert not ((largest < 1e-9) & (largest > 0)).any()
 
 
-def test_differences_that_are_far_below_the_unit_or_above_it_show_in_moments():
+def test_differences_at_very_small_or_large_scales_are_found():
     rng = np.random.default_rng(0)
     noise = 1e-20 * rng.normal(size=(2, 300, 2))
     wide = [np.c_[e, s * rng.normal(size=300)] for e, s in zip(noise, (1e15, 3e15), strict=True)]
@@ -427,13 +428,13 @@ def test_differences_that_are_far_below_the_unit_or_above_it_show_in_moments():
         ([[5e-324], [0]], [[0], [1e-323], [0]]),
     ],
 )
-def test_values_at_the_ends_of_the_floats_are_compared_without_a_warning(x, y):
+def test_extreme_float64_values_give_no_warning(x, y):
     result = dk.two_sample_test(np.array(x), np.array(y), n_permutations=19, random_state=0)
     assert 0 < result.sigma < np.inf
     assert 0 < result.p_value <= 1
 
 
-def test_many_values_that_floats_cannot_divide_by_are_compared_without_a_warning():
+def test_many_subnormal_values_give_no_warning():
     rng = np.random.default_rng(7)
     z = np.where(rng.random((3000, 1)) < 0.05, rng.random((3000, 1)) * 1e-310, rng.normal(size=(3000, 1)))
     assert 0.001 < dk.two_sample_test(z[:1500], z[1500:], n_permutations=99, random_state=0).p_value <= 1

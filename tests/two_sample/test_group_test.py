@@ -1,4 +1,4 @@
-"""The permutation test of groups of sets: its level, its power, its laws, and brute force."""
+"""The permutation test of groups of sets: level, power, invariance, and statistics by brute force."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SETS = [RNG.normal(size=(6, 2)) for _ in range(8)]
 
 
 def donors(rng, n, draw, d=1, size=60):
-    """Sets that lie apart as patients do, each about its own place."""
+    """Return sets with random locations, like patients."""
     return [draw(rng, (size, d)) + rng.normal(size=d) for _ in range(n)]
 
 
 def rejected(draw, n_trials, d=1):
-    """The share of trials in which twelve sets are told from twelve Gaussian ones."""
+    """Return the rejection rate of tests between twelve sets and twelve Gaussian ones."""
     rng, result = np.random.default_rng(1), []
     for i in range(n_trials):
         sets = donors(rng, 12, lambda r, s: r.normal(size=s), d) + donors(rng, 12, draw, d)
@@ -35,8 +35,8 @@ def rejected(draw, n_trials, d=1):
     return np.mean(result)
 
 
-def levels(n_trials):
-    """p-values of unequal groups of one distribution over sets of unequal sizes."""
+def null_p_values(n_trials):
+    """Return p-values under the null hypothesis, for unequal groups and sets of unequal sizes."""
     rng, result = np.random.default_rng(2), []
     for i in range(n_trials):
         sets = [
@@ -46,20 +46,20 @@ def levels(n_trials):
     return np.array(result)
 
 
-def test_the_level():
-    p = levels(100)
+def test_null_p_values_are_uniform():
+    p = null_p_values(100)
     assert binomtest(int((p <= 0.25).sum()), len(p), 0.25).pvalue > 1e-3
-    assert kstest(p, "uniform").pvalue > 1e-3  # of hundredths, to a hundredth
+    assert kstest(p, "uniform").pvalue > 1e-3  # p-values are multiples of 0.01
 
 
 @pytest.mark.slow
-def test_the_level_at_length():
-    p = levels(2000)
+def test_the_level_of_2000_null_runs():
+    p = null_p_values(2000)
     assert 0.04 <= (p <= 0.05).mean() <= 0.06
 
 
-def test_pooled_points_would_reject_what_is_true():
-    """The reason for the test: of ten sets that each lie about their own place the points tell two groups apart."""
+def test_pooled_points_reject_a_true_null_hypothesis_but_sets_do_not():
+    """The reason for this test: random locations of ten sets make pooled points of two groups differ."""
     rng = np.random.default_rng(0)
     sets = [rng.normal(2 * rng.normal(size=2), 1, size=(60, 2)) for _ in range(10)]
     pooled = dk.two_sample_test(
@@ -74,16 +74,16 @@ def test_pooled_points_would_reject_what_is_true():
     [
         (lambda r, s: r.normal(1.5, size=s), 1),
         (lambda r, s: r.normal(0, 1.4, size=s), 1),
-        (lambda r, s: r.laplace(0, np.sqrt(0.5), size=s), 1),  # of the same mean and variance
+        (lambda r, s: r.laplace(0, np.sqrt(0.5), size=s), 1),  # equal mean and variance
         (lambda r, s: r.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], len(r.normal(size=s))), 2),
     ],
     ids=["location", "spread", "shape", "dependence"],
 )
-def test_power(draw, d):
+def test_power_against_typical_alternatives(draw, d):
     assert rejected(draw, 12, d) >= 0.75
 
 
-def test_what_differs_is_named():
+def test_the_largest_statistic_names_the_difference():
     rng = np.random.default_rng(3)
     sets = donors(rng, 20, lambda r, s: r.normal(size=s)) + donors(rng, 20, lambda r, s: r.normal(0, 2, s))
     result = dk.group_test(sets, ["a"] * 20 + ["b"] * 20, 99, random_state=0)
@@ -99,7 +99,7 @@ def statistics_of(statistic, strata, n_permutations):
 
 
 def brute_force(rows, labels, strata):
-    """T by its definition, with the kernel of features about the means of strata."""
+    """Compute T by definition, with the kernel centred within strata."""
     x = rows.astype(np.float64)
     d = np.linalg.norm(x[:, None] - x, axis=2)
     sigma = np.median(d[np.triu_indices(len(x), 1)])
@@ -110,7 +110,7 @@ def brute_force(rows, labels, strata):
 
 
 @pytest.mark.parametrize("strata", [ONE, np.arange(30) // 10])
-def test_statistics_against_brute_force(strata):
+def test_statistics_equal_brute_force(strata):
     labels = np.concatenate(list(iter_labellings(GROUPS, strata, 70, 5)), axis=1)
     assert (labels[:, 0] == GROUPS).all()
     for s in np.unique(strata):
@@ -120,7 +120,7 @@ def test_statistics_against_brute_force(strata):
     np.testing.assert_allclose(result, T, rtol=1e-9)
 
 
-def test_random_features_stand_for_the_kernel(monkeypatch):
+def test_random_features_approximate_the_kernel(monkeypatch):
     exact = statistics_of(kernel_statistic(ROWS, ONE, 5), ONE, 50)
     monkeypatch.setattr(permutations, "MAX_DENSE_ROWS", 30 - 1)
     monkeypatch.setattr(
@@ -134,11 +134,11 @@ def test_equal_rows_and_ties_are_never_significant():
     sets = [np.array([[0.0], [1.0]])] * 6
     assert dk.group_test(sets, [0, 0, 0, 1, 1, 1], 50, random_state=0).p_value == 1
     assert p_value(np.zeros(9)) == 1
-    two = [np.zeros((3, 1)), np.ones((3, 1))] * 4  # each group holds as many of either
+    two = [np.zeros((3, 1)), np.ones((3, 1))] * 4  # both groups have the same sets
     assert dk.group_test(two, [0, 0, 1, 1] * 2, 50, random_state=0).p_value == 1
 
 
-def test_units_do_not_matter():
+def test_the_test_is_scale_invariant():
     sets = [x * 2.0 for x in SETS[:4]] + SETS[4:]
     own = dk.group_test(sets, [0] * 4 + [1] * 4, 99, random_state=0)
     other = dk.group_test([x * [64, 2**-9] for x in sets], [0] * 4 + [1] * 4, 99, random_state=0)
@@ -146,16 +146,16 @@ def test_units_do_not_matter():
     assert other.statistic == pytest.approx(own.statistic, rel=1e-4)
 
 
-def test_strata_take_out_what_differs_between_batches():
+def test_blocks_remove_differences_between_batches():
     rng = np.random.default_rng(5)
     batch = np.arange(40) // 20
-    group = (rng.random(40) < 0.2 + 0.6 * batch).astype(int)  # most of a batch are of one group
+    group = (rng.random(40) < 0.2 + 0.6 * batch).astype(int)  # batch and group are correlated
     sets = [rng.normal(3 * b, 1, size=(30, 2)) for b in batch]
     assert dk.group_test(sets, group, 99, random_state=0).p_value <= 0.05
     assert dk.group_test(sets, group, 99, random_state=0, blocks=batch).p_value > 0.05
 
 
-def test_memory_stores_and_weights_give_the_same(tmp_path):
+def test_stores_and_weights_give_the_same_result_as_memory(tmp_path):
     weights = [np.arange(1.0, 7.0)] * 8
     for w in (None, weights):
         sets = dk.SampleSets.from_arrays(SETS, w)
@@ -168,7 +168,7 @@ def test_memory_stores_and_weights_give_the_same(tmp_path):
     assert dk.group_test(repeated, [0, 1] * 4, 49, random_state=0).p_value == own.p_value
 
 
-def test_rows_of_an_embedding():
+def test_an_embedding_can_be_the_statistic():
     words = ["ab" * n for n in range(2, 8)] + ["ba" * n + "c" * 9 for n in range(2, 8)]
     embedding = dk.DistanceEmbedding("levenshtein", n_components=8, random_state=0)
     result = dk.group_test(words, [0] * 6 + [1] * 6, 99, statistic=embedding, random_state=0)
@@ -202,7 +202,7 @@ def test_bad_input_is_refused_by_name(arguments, message):
 
 
 def brute_force_f(columns, labels, strata):
-    """Plain F of each column by sums of squares, about the means of strata."""
+    """Compute the F statistic of each column from sums of squares, centred within strata."""
     x = columns - np.array([columns[strata == s].mean(axis=0) for s in strata])
     between = sum(x[labels == g].sum(axis=0) ** 2 / (labels == g).sum() for g in np.unique(labels))
     n_groups, n_strata = len(np.unique(labels)), len(np.unique(strata))
@@ -211,7 +211,7 @@ def brute_force_f(columns, labels, strata):
 
 
 @pytest.mark.parametrize("strata", [ONE, np.arange(30) // 10])
-def test_the_largest_f_against_brute_force(strata):
+def test_the_largest_moderated_f_equals_brute_force(strata):
     labels = np.concatenate(list(iter_labellings(GROUPS, strata, 20, 5)), axis=1)
     x = ROWS.astype(np.float64)
     alone = statistics_of(max_f_statistic(x[:, :1], strata, 3), strata, 20)  # one column has no prior
@@ -228,7 +228,7 @@ def test_the_largest_f_against_brute_force(strata):
     np.testing.assert_allclose(statistics_of(max_f_statistic(x, strata, 3), strata, 20), moderated, rtol=1e-6)
 
 
-def test_one_way_f_of_scipy():
+def test_f_of_one_column_equals_scipy():
     result = statistics_of(max_f_statistic(ROWS[:, :1].astype(float), ONE, 3), ONE, 1)[0]
     assert result == pytest.approx(
         f_oneway(*(ROWS[g == GROUPS, 0].astype(float) for g in range(3))).statistic
@@ -236,8 +236,8 @@ def test_one_way_f_of_scipy():
 
 
 @pytest.mark.parametrize(("d0", "s0"), [(4.0, 2.0), (30.0, 0.1)])
-def test_the_prior_of_variances_is_found(d0, s0):
-    """Variances s0 d0 / chi2(d0) times chi2(f) / f; of 20,000 the logarithm of d0 has an error of some 0.03."""
+def test_the_prior_of_variances_is_recovered(d0, s0):
+    """Variances are s0 d0 / chi2(d0) times chi2(f) / f; 20,000 give log d0 a standard error of about 0.03."""
     rng, n_free = np.random.default_rng(0), 22
     variances = s0 * d0 / rng.chisquare(d0, 20_000) * rng.chisquare(n_free, 20_000) / n_free
     degrees, variance = fit_prior(variances, n_free)
@@ -247,7 +247,7 @@ def test_the_prior_of_variances_is_found(d0, s0):
     assert fit_prior(np.ones(1), n_free) == (0.0, 0.0)
 
 
-def test_p_values_are_the_tails_of_the_other_labellings():
+def test_p_values_are_pearson_tails_fitted_to_the_other_labellings():
     T = np.random.default_rng(0).gamma(2.0, size=40)
     for i in (0, 7, int(T.argmax())):
         others = np.delete(T, i)
@@ -257,7 +257,7 @@ def test_p_values_are_the_tails_of_the_other_labellings():
     assert (log_p_values(np.ones(9)) == 0).all()
 
 
-def test_p_values_are_combined_by_their_weighted_harmonic_mean():
+def test_p_values_are_combined_by_the_weighted_harmonic_mean():
     p = {"a": np.array([0.01, 0.5]), "b": np.array([0.4, 0.2])}
     result = combine_p_values(
         {name: np.log(values) for name, values in p.items()}, {"a": 0.3, "b": 0.1, "c": 9.0}
@@ -265,7 +265,7 @@ def test_p_values_are_combined_by_their_weighted_harmonic_mean():
     np.testing.assert_allclose(10.0**-result, 1 / (0.75 / p["a"] + 0.25 / p["b"]))
 
 
-def test_summaries_along_axes_against_numpy():
+def test_axis_summaries_equal_numpy():
     weights = [np.array([1.0, 0, 2, 3, 1, 1])] * 8
     centre, scale = np.array([0.5, -1]), np.array([2.0, 0.25])
     for value in (None, weights):
@@ -280,7 +280,7 @@ def test_summaries_along_axes_against_numpy():
             np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)
 
 
-def one_odd_point(rng, n, far):
+def sets_with_one_outlier(rng, n, far):
     sets = [rng.normal(rng.normal(size=4), 1, (60, 4)) for _ in range(n)]
     for x in sets:
         x[0, 2] = x[:, 2].mean() + far
@@ -288,12 +288,12 @@ def one_odd_point(rng, n, far):
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
-def test_one_odd_point_in_each_set_of_a_group_is_found(n_groups):
-    """12 trials: a test that finds 0.9 of them finds fewer than 7 for 1 seed in 2,000."""
+def test_one_outlier_per_set_of_a_group_is_found(n_groups):
+    """12 trials: a test with power 0.9 finds fewer than 7 for 1 seed in 2,000."""
     rng, actual = np.random.default_rng(4), []
     for i in range(12):
         sets = [rng.normal(rng.normal(size=4), 1, (60, 4)) for _ in range(12 * (n_groups - 1))]
-        sets += one_odd_point(rng, 12, 5.0)
+        sets += sets_with_one_outlier(rng, 12, 5.0)
         result = dk.group_test(sets, np.repeat(np.arange(n_groups), 12), 99, random_state=i)
         actual.append(
             result.p_value <= 0.05 and max(result.statistics, key=result.statistics.get) == "extremes"
@@ -301,7 +301,7 @@ def test_one_odd_point_in_each_set_of_a_group_is_found(n_groups):
     assert sum(actual) >= 7
 
 
-def test_the_scale_of_one_of_twenty_axes_is_found():
+def test_a_scale_difference_on_one_of_twenty_axes_is_found():
     """As above: 12 trials."""
     rng, result = np.random.default_rng(5), []
     for i in range(12):
@@ -311,8 +311,8 @@ def test_the_scale_of_one_of_twenty_axes_is_found():
     assert sum(result) >= 7
 
 
-def test_the_level_of_every_statistic_with_three_groups_and_strata():
-    """60 trials at level 0.2: each test rejects 3 to 23 of them but for 1 seed in 1,000, if its level is exact."""
+def test_statistics_keep_their_level_with_three_groups_and_blocks():
+    """60 trials at level 0.2: an exact test rejects 3 to 23 of them, except for 1 seed in 1,000."""
     rng, names = np.random.default_rng(6), ["auto", "location", "extremes"]
     rejected, strata = dict.fromkeys(names, 0), np.arange(18) // 9
     for i in range(60):

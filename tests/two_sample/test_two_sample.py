@@ -1,4 +1,4 @@
-"""The witness function and the permutation test, against brute force and their laws."""
+"""The witness function and the two-sample test with a bandwidth, against brute force; level and ties."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(0)
 P, Q = RNG.random((60, 2)) + 1e5, RNG.random((40, 2)) + 1e5 + 0.2
 
 
-def test_witness_against_brute_force():
+def test_witness_equals_brute_force():
     u, w = RNG.random((70, 2)) + 1e5, RNG.standard_normal(60)
     k = lambda x: np.exp(-((u[:, None] - x) ** 2).sum(axis=2) / (2 * 0.3**2))  # noqa: E731
     result = dk.witness(P, Q, u, sigma=0.3, weights=(w, None))
@@ -20,12 +20,12 @@ def test_witness_against_brute_force():
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])
-def test_the_witness_gives_the_distance(kernel):
+def test_mean_witness_difference_is_the_squared_distance(kernel):
     at = [dk.witness(P, Q, x, sigma=0.3, kernel=kernel).mean() for x in (P, Q)]
     assert at[0] - at[1] == pytest.approx(dk.kernel_distance(P, Q, sigma=0.3, squared=True, kernel=kernel))
 
 
-def test_the_statistic_is_the_distance_and_permutations_are_drawn_from_the_seed():
+def test_the_statistic_is_the_squared_distance_and_results_are_reproducible():
     result = dk.two_sample_test(P, Q, h=0.18, n_permutations=99, random_state=3)
     assert result.sigma == pytest.approx(0.3)
     assert result.statistic == pytest.approx(dk.kernel_distance(P, Q, sigma=0.3, squared=True))
@@ -33,8 +33,8 @@ def test_the_statistic_is_the_distance_and_permutations_are_drawn_from_the_seed(
     assert dk.two_sample_test(P, Q, h=0.18, n_permutations=99, random_state=3) == result
 
 
-def test_the_level_of_the_test():
-    """Samples of one distribution: p values are uniform on 1/20 .. 20/20."""
+def test_null_p_values_are_uniform():
+    """For samples of one distribution, p-values are uniform on 1/20 .. 20/20."""
     rng = np.random.default_rng(0)
     p = [
         dk.two_sample_test(
@@ -54,7 +54,7 @@ def test_equal_sets_and_ties_are_never_significant():
 
 
 @pytest.mark.parametrize("n", [2, 500, 900])
-def test_the_median_bandwidth_does_not_know_whose_points_are_whose(n):
+def test_the_median_bandwidth_does_not_depend_on_the_split(n):
     x = np.concatenate([np.random.default_rng(0).normal(size=(500, 1)), np.arange(10.0, 460.0)[:, None]])
     result = dk.two_sample_test(x[:n], x[n:], sigma="median", n_permutations=1, random_state=0)
     assert result.sigma == pytest.approx(np.median(pdist(x)))
