@@ -1,11 +1,11 @@
-"""A process that appends to, or replaces, a store until it is killed; says what it has committed."""
+"""Script that appends to or replaces a store until it is killed, and prints each committed length."""
 
 import sys
 
 import numpy as np
 
 
-def append_for_ever(path, seed):
+def append_until_killed(path, seed):
     """Append batches of the counted collection, several to a commit."""
     from samples import counted_batch
 
@@ -22,8 +22,8 @@ def append_for_ever(path, seed):
         print(n, flush=True)
 
 
-def replace_for_ever(path, seed):
-    """Write counted collections of changing length over each other."""
+def replace_until_killed(path, seed):
+    """Replace the store by counted collections of changing length."""
     from samples import counted_batch
 
     from dkdist.io import write_sets
@@ -35,4 +35,6 @@ def replace_for_ever(path, seed):
 
 
 if __name__ == "__main__":
-    {"append": append_for_ever, "replace": replace_for_ever}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
+    {"append": append_until_killed, "replace": replace_until_killed}[sys.argv[1]](
+        sys.argv[2], int(sys.argv[3])
+    )

@@ -1,7 +1,7 @@
-"""What a writer can do to a store: each operation with the state before it, and how what is there is read.
+"""Operations of a writer on a store, each with its initial state, and a digest of the committed state.
 
-Every operation begins with a committed store, and ends with another. `state` reads all that a place holds, so that
-whatever happened in between must equal the one or the other.
+Every operation starts from a committed store and ends with another. `state` reads everything at a place: after a
+crash it must equal the state before or after the operation.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ SEED = 7
 
 
 def collection(n_sets, seed=SEED, d=2):
-    """Some sets of 1 to 30 points with weights, two targets and ids, drawn from a seed."""
+    """Return sets of 1 to 30 points with weights, two targets and ids, drawn from a seed."""
     rng = np.random.default_rng([seed, n_sets])
     sizes = rng.integers(1, 30, n_sets)
     points = rng.standard_normal((int(sizes.sum()), d)).astype("f4")
@@ -30,7 +30,7 @@ def collection(n_sets, seed=SEED, d=2):
 
 
 def rows(seed, n=20):
-    """Features, of a seed."""
+    """Return features drawn from a seed."""
     return np.random.default_rng(seed).standard_normal((n, 3)).astype("f4")
 
 
@@ -58,12 +58,12 @@ def lazy_features(seed):
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """Begins from what `prepare` leaves, and does `run`; both are given the place."""
+    """An operation `run` on the store that `prepare` wrote; both take the place."""
 
     prepare: Callable[[Path], None]
     run: Callable[[Path], None]
     resumable: bool = False
-    """Whether what a run that was ended left in the place is gone on with."""
+    """Whether a rerun resumes from the files of an interrupted run."""
 
 
 def _nothing(place):
@@ -93,7 +93,7 @@ OPERATIONS = {
 
 
 def state(place):
-    """A digest of everything that is committed at a place, verified; None where nothing is."""
+    """Verify a place and return a digest of everything committed there; None if nothing is."""
     place = Path(place)
     try:
         features = dk.open_features(place)
@@ -108,7 +108,7 @@ def _sets_state(place):
     except FileNotFoundError:
         return None
     except dk.StoreFormatError as error:
-        # The second is of features that are not complete: sets are looked for only where no features open.
+        # the second message is that of incomplete features
         if "nothing was committed" in str(error) or "got 'dkdist.features'" in str(error):
             return None
         raise

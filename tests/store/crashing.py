@@ -1,9 +1,9 @@
-"""Ends a process at each change of a file that an operation makes, and says what is left; run as a program.
+"""Script that kills a process at each file change of an operation and checks what is left.
 
     python crashing.py FOLDER POINTS SEED    POINTS in all, spread over the operations; 0 for all of them
 
-Prints one line of JSON for each point: the operation, the point, how many there are, and what was wrong (null for
-nothing). Processes are forked from this one, which imports everything and starts no threads.
+Prints one line of JSON for each point: the operation, the point, the number of points, and the error (or null).
+Processes are forked from this one, which imports everything and starts no threads.
 """
 
 import gc
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import dask
-import dask.array  # forked processes import nothing that is imported here
+import dask.array  # imported once here instead of in every forked process
 import numpy as np
 from crash_operations import OPERATIONS, rows, state, write
 from file_log import FileLog
@@ -30,11 +30,11 @@ NAMES = [getattr(dk, name) for name in dk.__all__]
 
 
 def in_child(call):
-    """What a call gives in a forked process, or None if that was ended on purpose."""
+    """Return the result of a call in a forked process, or None if it exited on purpose."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        gc.disable()  # it would copy what is shared with the parent
+        gc.disable()  # collection would copy memory shared with the parent
         try:
             answer = pickle.dumps((True, call()))
         except BaseException:
@@ -55,7 +55,7 @@ def in_child(call):
 
 
 def run_to(place, run, k):
-    """Run an operation up to its k-th change of a file (half of it, if it is a write), and end."""
+    """Run an operation up to its k-th file change (half of it, if it is a write), and exit."""
     n_changes = 0
 
     def watch(kind, *what):
@@ -77,8 +77,8 @@ def left_behind(place):
     ) + [p.name for p in place.parent.iterdir() if p != place]
 
 
-def wrong_after(place, name, before, after):
-    """What is wrong with what an ended operation left, or None."""
+def find_error(place, name, before, after):
+    """Return a description of what is wrong after an interrupted operation, or None."""
     operation = OPERATIONS[name]
     result = state(place)
     if result not in (before, after):
@@ -99,21 +99,21 @@ def wrong_after(place, name, before, after):
     return f"left behind: {left_behind(place)}" if left_behind(place) else None
 
 
-def prepared(home, operation):
-    """The place that an operation begins from, and what is there before and after it, and how many changes it makes."""
-    place, finished = home / "prepared" / "s", home / "finished" / "s"
+def prepare_operation(home, operation):
+    """Return the prepared place of an operation, the states before and after it, and its file changes."""
+    place, finished = home / "prepare_operation" / "s", home / "finished" / "s"
     place.parent.mkdir(parents=True)
     in_child(partial(operation.prepare, place))
     before = in_child(partial(state, place))
     shutil.copytree(place.parent, finished.parent)
-    changes = in_child(partial(logged, finished, operation.run))
+    changes = in_child(partial(log_changes, finished, operation.run))
     after = in_child(partial(state, finished))
     assert after is not None
     return place, before, after, changes
 
 
-def logged(place, run):
-    """The changes of files that an operation makes."""
+def log_changes(place, run):
+    """Return the file changes of an operation."""
     changes = []
     log = FileLog(place.parent, lambda *change: changes.append(change))
     log.install()
@@ -123,10 +123,10 @@ def logged(place, run):
     return changes
 
 
-def judged(place, name, before, after):
-    """The same as `wrong_after`, or the error that it raises."""
+def find_error_in_child(place, name, before, after):
+    """Return the result of `find_error`, or the error that it raises."""
     try:
-        return in_child(partial(wrong_after, place, name, before, after))
+        return in_child(partial(find_error, place, name, before, after))
     except RuntimeError as error:
         return str(error)
 
@@ -136,7 +136,7 @@ def main(folder, n_points, seed):
     rng = np.random.default_rng(seed)
     for name, operation in OPERATIONS.items():
         home = Path(folder) / name.replace(" ", "_")
-        begun, before, after, changes = prepared(home, operation)
+        begun, before, after, changes = prepare_operation(home, operation)
         requested = -(-n_points // len(OPERATIONS)) if n_points else len(changes)
         points = np.arange(1, len(changes) + 1)
         if requested < len(points):
@@ -145,7 +145,7 @@ def main(folder, n_points, seed):
             place = home / "ended" / "s"
             shutil.copytree(begun.parent, place.parent)
             in_child(partial(run_to, place, operation.run, k))
-            wrong = judged(place, name, before, after)
+            wrong = find_error_in_child(place, name, before, after)
             shutil.rmtree(place.parent)
             print(json.dumps({"operation": name, "point": k, "of": len(changes), "wrong": wrong}), flush=True)
 

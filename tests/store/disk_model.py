@@ -1,9 +1,8 @@
-"""A disk that forgets: which names and contents outlast a loss of power, after a log of changes to files.
+"""Model of a disk: which names and contents survive a power loss, given a log of file changes.
 
- The content of a file is what was in it when it was last flushed; what was written
-since is there, cut short, zero, or not. A change of names is kept for sure once a folder that it touches was flushed
-after it; until then it is kept or not, each as a coin falls, or, as on journals, all up to some moment and none after.
-A move changes two names at once, or neither: this is what file systems with a journal add to POSIX.
+Flushed content survives; later writes survive, are truncated, become zeros, or are lost. A change of names survives
+if a folder that it touches was flushed after it. Otherwise it survives at random: independently, or, as with a
+journal, all changes up to some moment. A move changes both names or neither, which journaling file systems guarantee.
 """
 
 import os
@@ -11,23 +10,23 @@ from pathlib import Path
 
 
 class Folder:
-    """Names, in a folder that has a place in the log but need not have outlasted it."""
+    """Identity of a folder; its names are stored in `Disk`."""
 
 
 class File:
-    """What was written to a file, and how much of it was flushed."""
+    """Written content of a file, and its flushed part."""
 
     def __init__(self, data=b"", flushed=None):
         self.data, self.flushed = data, flushed
 
 
 class Disk:
-    """Follows a log from what is under a folder, as the system does; then loses power."""
+    """Replays a log of changes to the files of a folder, then simulates a power loss."""
 
     def __init__(self, root):
         self.root = os.path.realpath(root)
         self.top = Folder()
-        self._names = {}  # (folder, name) -> what is there now
+        self._names = {}  # (folder, name) -> current File or Folder
         self._changes = []  # (effects, folders that are not flushed, none if one of them is), in order
         for folder, folders, files in os.walk(self.root):
             here = self._at(folder)
@@ -39,7 +38,7 @@ class Disk:
         self._before = dict(self._names)
 
     def follow(self, kind, path, *more):
-        """Do one change of the log; one that fails changes nothing, as it did."""
+        """Replay one change of the log; a change that failed has no effect."""
         there, place = self._at(path), self._place(path)
         if kind in ("create", "mkdir") and there is None:
             self._change({place: File() if kind == "create" else Folder()})
@@ -57,7 +56,7 @@ class Disk:
             self._change({place: self._at(more[0]), self._place(more[0]): there})
 
     def lose_power(self, rng, target):
-        """Write what is left to a folder."""
+        """Write the surviving files to a folder."""
         names = dict(self._before)
         cut = rng.integers(len(self._changes) + 1) if rng.random() < 0.5 else None
         for i, (effects, waiting) in enumerate(self._changes):
@@ -72,7 +71,7 @@ class Disk:
             if owner is folder and isinstance(what, Folder):
                 self._write(what, names, rng, target / name)
             elif owner is folder and what is not None:
-                (target / name).write_bytes(left_of(what, rng))
+                (target / name).write_bytes(content_after_power_loss(what, rng))
 
     def _at(self, path):
         what = self.top
@@ -100,8 +99,8 @@ class Disk:
         self._changes.append((effects, {folder for folder, _ in effects}))
 
 
-def left_of(file, rng):
-    """The content of a file after a loss of power."""
+def content_after_power_loss(file, rng):
+    """Return the content of a file after a power loss."""
     if file.flushed == file.data:
         return file.data
     flushed = file.flushed or b""

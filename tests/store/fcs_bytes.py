@@ -1,4 +1,4 @@
-"""FCS files written by hand, byte by byte from the standard, so that no reader checks its own writer."""
+"""FCS files written byte by byte from the standard, so that readers are not tested with their own writer."""
 
 from __future__ import annotations
 

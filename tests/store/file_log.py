@@ -1,7 +1,7 @@
-"""All that a process does to the files under a folder: counted, ended at, or written down.
+"""Log of the file changes that a process makes under a folder.
 
-The calls of `os` that change files are replaced by ones that tell a watcher first. An audit hook makes sure that none
-was missed: a file that is opened for writing, moved or removed past them is an error of this harness.
+Functions of `os` that change files are replaced by ones that first call a watcher. An audit hook detects changes that
+bypass them; such a change is an error of this harness.
 """
 
 import os
@@ -62,8 +62,8 @@ class FileLog:
             else os.path.abspath(path)
         )
 
-    def _told(self, kind, what, call):
-        """Tell the watcher, and then do it; what fails is told as well, and changes nothing."""
+    def _notify_and_call(self, kind, what, call):
+        """Call the watcher, then make the change; failing changes are logged too."""
         with self._lock:
             self._watch(kind, *what)
             self._mine.known = True
@@ -85,7 +85,7 @@ class FileLog:
         if not flags & WRITING:
             handle = call()
         else:
-            handle = self._told("create" if flags & os.O_CREAT else "change", (real,), call)
+            handle = self._notify_and_call("create" if flags & os.O_CREAT else "change", (real,), call)
         self._paths[handle] = real
         return handle
 
@@ -97,17 +97,17 @@ class FileLog:
         if handle not in self._paths:
             return self._real["write"](handle, data)
         path = self._paths[handle]
-        return self._told("write", (path, bytes(data)), lambda: self._real["write"](handle, data))
+        return self._notify_and_call("write", (path, bytes(data)), lambda: self._real["write"](handle, data))
 
     def write_half(self, path, data):
-        """Write half of some bytes, as a process does that is ended in the middle."""
+        """Write half of some bytes, like a process that is killed during the write."""
         handle = next(handle for handle, open_path in self._paths.items() if open_path == path)
         self._real["write"](handle, data[: len(data) // 2])
 
     def _fsync(self, handle):
         if handle not in self._paths:
             return self._real["fsync"](handle)
-        return self._told("fsync", (self._paths[handle],), lambda: None)
+        return self._notify_and_call("fsync", (self._paths[handle],), lambda: None)
 
     def _mkdir(self, path, mode=0o777, *, dir_fd=None):
         real = self._path(path, dir_fd)
@@ -129,4 +129,4 @@ class FileLog:
         return self._changed("exchange", (one, other), lambda: swap(one, other))
 
     def _changed(self, kind, paths, call):
-        return self._told(kind, paths, call) if self._inside(paths[-1]) else call()
+        return self._notify_and_call(kind, paths, call) if self._inside(paths[-1]) else call()

@@ -1,4 +1,4 @@
-"""LAS files written by hand, byte by byte from the standard."""
+"""LAS files written byte by byte from the standard."""
 
 from __future__ import annotations
 

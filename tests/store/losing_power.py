@@ -1,9 +1,9 @@
-"""Cuts the power while an operation runs, or right after it, and says what is left; run as a program.
+"""Script that simulates a power loss during or after an operation and checks what is left.
 
     python losing_power.py FOLDER LOSSES SEED
 
-Half of the losses come right after a root document took its place, which is when most is at stake. Prints one line of
-JSON for each loss: the operation, after how many changes of files of how many, and what was wrong (null for nothing).
+Half of the losses come right after a root document was replaced, the most critical moment. Prints one line of JSON for
+each loss: the operation, the number of file changes before it and in all, and the error (or null).
 """
 
 import gc
@@ -15,7 +15,7 @@ from pathlib import Path
 import dask
 import numpy as np
 from crash_operations import OPERATIONS
-from crashing import judged, prepared
+from crashing import find_error_in_child, prepare_operation
 from disk_model import Disk
 
 
@@ -24,7 +24,7 @@ def main(folder, n_losses, seed):
     rng = np.random.default_rng(seed)
     for name, operation in OPERATIONS.items():
         home = Path(folder) / name.replace(" ", "_")
-        begun, before, after, changes = prepared(home, operation)
+        begun, before, after, changes = prepare_operation(home, operation)
         place, remaining = home / "finished" / "s", home / "left" / "s"
         shutil.rmtree(place.parent)
         shutil.copytree(begun.parent, place.parent)
@@ -39,7 +39,7 @@ def main(folder, n_losses, seed):
             for change in changes[:moment]:
                 disk.follow(*change)
             disk.lose_power(rng, remaining.parent)
-            wrong = judged(remaining, name, after if moment == len(changes) else before, after)
+            wrong = find_error_in_child(remaining, name, after if moment == len(changes) else before, after)
             shutil.rmtree(remaining.parent)
             print(
                 json.dumps({"operation": name, "point": moment, "of": len(changes), "wrong": wrong}),

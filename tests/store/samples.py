@@ -1,4 +1,4 @@
-"""Random collections and comparisons that the tests of the store share."""
+"""Random collections and comparisons shared by the tests of the store."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from dkdist.sets import SampleSets
 
 
 def random_sets(sizes, d=2, weights=None, seed=0):
-    """Sets of the given sizes; `weights` is None, () for one weight a point, or (k,)."""
+    """Return sets of the given sizes; `weights` is None, () for one weight per point, or (k,)."""
     rng = np.random.default_rng([seed, len(sizes), d])
     arrays = [rng.standard_normal((n, d)).astype("f4") for n in sizes]
     columns = None if weights is None else [rng.standard_normal((n, *weights)).astype("f4") for n in sizes]
@@ -23,7 +23,7 @@ def assert_same_sets(result, expected):
 
 
 def counted_batch(first, n_sets, d=3):
-    """Sets first .. first + n_sets - 1 of an endless collection that anyone can compute again."""
+    """Return sets first .. first + n_sets - 1 of an endless deterministic collection."""
     numbers = np.arange(first, first + n_sets)
     sizes = 1 + (numbers * 7919) % 40
     points = np.repeat(numbers, sizes)[:, None] + np.arange(d) / 8

@@ -1,7 +1,7 @@
-"""A store and a plain list beside it: whatever is done to both, the store holds what the list says.
+"""Stateful test: a store must equal a plain list after any sequence of operations on both.
 
-Rules for more of what can happen (kills, lost files, power) are added by deriving from `StoreMachine`: they do
-something to ``self.place``, and say with `committed` or `replaced` which collection it holds from then on.
+Derive from `StoreMachine` to add rules for further events (kills, lost files, power loss). Such a rule changes
+``self.place`` and calls `committed` or `replaced` with the collection that the store now contains.
 """
 
 import shutil
@@ -26,19 +26,19 @@ layouts = st.sampled_from([{}, {"chunk_rows": 4}, {"chunk_rows": 1}, {"chunk_row
 
 
 class Killed(BaseException):
-    """The end of a writer."""
+    """Simulated death of a writer."""
 
 
 @dataclass
 class Model:
-    """A collection as a plain list of arrays, with targets and ids; all numbers in it are different."""
+    """A collection as a list of arrays with targets and ids; all numbers are distinct."""
 
     sets: list = field(default_factory=list)
     y: list = field(default_factory=list)
     ids: list = field(default_factory=list)
 
     def more(self, sizes, count):
-        """The same with sets of some sizes at its end, the numbers beginning at a count."""
+        """Return the collection with sets of some sizes appended; their numbers start at ``count``."""
         grown = Model(list(self.sets), list(self.y), list(self.ids))
         for size in sizes:
             grown.sets.append((count + np.arange(2 * size, dtype="f4")).reshape(size, 2))
@@ -55,7 +55,7 @@ class Model:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """What can happen to a store in a directory (or in memory), one thing after another."""
+    """State machine of the operations on a store in a directory or in memory."""
 
     views = Bundle("views")
 
@@ -68,12 +68,12 @@ class StoreMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def committed(self, model):
-        """The store holds this collection now; views of what it held go on reading that."""
+        """Record a new collection of the store; older views must keep reading theirs."""
         self.model = model
         self.count += 2 * sum(map(len, model.sets)) + 1
 
     def replaced(self, model):
-        """The store is another one now; views of the one before are refused."""
+        """Record a replacement of the store; older views must be refused."""
         self.gone.add(self.life)
         self.life += 1
         self.committed(model)
@@ -100,8 +100,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.committed(model)
 
     @rule(sizes=batches)
-    def append_and_settle_nothing(self, sizes):
-        """As by a writer that is killed right after its commit."""
+    def append_without_merging_tails(self, sizes):
+        """Append like a writer that is killed right after its commit."""
         model, commit = self.model.more(sizes, self.count), writer.commit_arrays
 
         def commit_and_die(*args):
@@ -113,14 +113,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.committed(model)
 
     @rule(sizes=batches)
-    def append_and_give_up(self, sizes):
+    def append_without_commit(self, sizes):
         writing = SetWriter(self.place, 2, "a")
         writing.append(*Model().more(sizes, self.count).arguments())
         writing.abort()
 
     @rule(first=batches, second=batches)
     def append_by_two_writers(self, first, second):
-        """The later goes on, the earlier is refused."""
+        """The later writer commits, the earlier one is refused."""
         n = len(self.model.sets)
         loser, winner = self.model.more(first, self.count), self.model.more(second, self.count + 1000)
         earlier, later = SetWriter(self.place, 2, "a"), SetWriter(self.place, 2, "a")
@@ -145,11 +145,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.replaced(self.model)
 
     @rule(layout=layouts, data=st.data())
-    def move_some(self, layout, data):
-        """A selection, compacted into another place, is the store from then on."""
+    def compact_a_selection(self, layout, data):
+        """Compact a selection into another place, which becomes the store."""
         n = len(self.model.sets)
         index = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=6))
-        self.life += 1  # the store that is left where it was is not gone
+        self.life += 1  # the old store still exists
         place = f"{self.folder}/s{self.life}.zarr" if isinstance(self.place, str) else MemoryStore()
         dk.compact(open_sets(self.place)[index], place, **layout)
         self.place = place
@@ -182,13 +182,13 @@ class StoreMachine(RuleBasedStateMachine):
         assert (report.n_sets, report.n_points) == (len(self.model.sets), sum(map(len, self.model.sets)))
 
     @invariant()
-    def it_holds_what_the_model_says(self):
+    def store_equals_the_model(self):
         if hasattr(self, "model"):
             assert_holds(open_sets(self.place), self.model)
 
 
 def assert_holds(view, model):
-    """Everything of a view is as in the model."""
+    """Assert that all sets, targets and ids of a view equal the model."""
     assert len(view) == len(model.sets)
     if model.sets:
         assert_same_sets(view.load(), dk.SampleSets.from_arrays(model.sets))

@@ -1,4 +1,4 @@
-"""A chunk belongs to its place: exchanged, foreign and older chunks are refused by reading and by `verify`."""
+"""Chunks are bound to their position: exchanged, foreign and older chunks are refused by reads and by `verify`."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ def collection(seed):
 
 
 def make(kind, place, seed):
-    """A store of a collection that is the same for a seed, made in one of the ways there are."""
+    """Write a store of a seeded collection with one of the kinds of writer."""
     sets, targets, ids = collection(seed)
     if kind in ("plain", "sharded"):
         write_sets(place, sets, targets, ids, chunk_rows=16, shards=64 if kind == "sharded" else None)
@@ -68,7 +68,7 @@ def assert_refused(place):
 
 
 def put_wrong_chunks(tmp_path, n_cases, seed):
-    """Exchange chunks of one array, and take chunks from stores with other numbers and from earlier versions."""
+    """Exchange chunks of an array, or take chunks from stores with other numbers and from earlier commits."""
     rng, cases = np.random.default_rng(seed), 0
     stores = {kind: make(kind, str(tmp_path / kind), 0) for kind in KINDS}
     others = {kind: make(kind, str(tmp_path / f"other-{kind}"), 1) for kind in KINDS}
@@ -122,7 +122,7 @@ def test_the_message_names_the_chunk_and_its_sets(tmp_path):
 
 
 def test_an_older_chunk_is_refused(tmp_path):
-    """Chunks as they were before an append, and as they were in the store that was replaced."""
+    """Chunks from before an append, and from a replaced store."""
     sets, targets, ids = collection(0)
     place = tmp_path / "s"
     write_sets(place, sets[:3], {n: v[:3] for n, v in targets.items()}, ids[:3], chunk_rows=64)
@@ -149,8 +149,8 @@ def test_an_older_chunk_is_refused(tmp_path):
     assert_same_sets(open_sets(place).load(), changed)
 
 
-def test_chunks_within_a_shard_are_bound_to_their_places(tmp_path):
-    """An index that gives two chunks in each other's place, with the right checksum of its own."""
+def test_exchanged_chunks_within_a_shard_are_refused(tmp_path):
+    """The shard index exchanges two chunks and has a correct checksum."""
     sets = random_sets([64, 64], 2)
     write_sets(tmp_path / "s", sets, chunk_rows=16, shards=64)
     file = tmp_path / "s/points/c/0/0"
@@ -175,7 +175,7 @@ def test_chunks_within_a_shard_are_bound_to_their_places(tmp_path):
             open_sets(tmp_path / "s")._committed.entries("points", 3, 9)
 
 
-def test_a_damaged_foreign_or_lost_table_is_refused(tmp_path):
+def test_a_damaged_foreign_or_missing_checksum_table_is_refused(tmp_path):
     place, other = make("plain", tmp_path / "s", 0), make("plain", tmp_path / "t", 1)
     (table,), (foreign,) = place.glob("points/table.*"), other.glob("points/table.*")
     data = table.read_bytes()
@@ -190,8 +190,8 @@ def test_a_damaged_foreign_or_lost_table_is_refused(tmp_path):
         open_sets(place)
 
 
-def without_table(place):
-    """The same store as an earlier version of this library wrote it."""
+def remove_checksum_table(place):
+    """Remove the checksum table, as in stores of earlier versions."""
     root = json.loads((place / "zarr.json").read_text())
     del root["attributes"]["dkdist"]["table"]
     (place / "zarr.json").write_text(json.dumps(root))
@@ -199,10 +199,10 @@ def without_table(place):
         table.unlink()
 
 
-def test_a_store_without_a_table_is_read_and_what_is_appended_is_bound(tmp_path):
+def test_a_store_without_checksum_table_is_readable_and_appends_are_bound(tmp_path):
     sets, place = random_sets([100, 90, 80]), tmp_path / "s"
     write_sets(place, sets[:2], chunk_rows=16)
-    without_table(place)
+    remove_checksum_table(place)
     assert_same_sets(open_sets(place).load(), sets[:2])
     open_sets(place).verify()
     open_sets(place).append(sets[2:])
@@ -215,7 +215,7 @@ def test_a_store_without_a_table_is_read_and_what_is_appended_is_bound(tmp_path)
         open_sets(place).load()
 
 
-def test_a_store_made_with_zarr_alone_is_bound_from_its_first_append():
+def test_a_store_written_with_zarr_alone_is_bound_from_its_first_append():
     memory = plain_store()
     open_sets(memory).append([np.ones((3, 2))], targets=[8])
     chunks = memory._store_dict
@@ -237,7 +237,7 @@ def test_all_writers_make_the_same_checksums(tmp_path):
             np.testing.assert_array_equal(other[name].sums, bound.sums)
 
 
-def test_plain_zarr_reads_what_appends_made(tmp_path):
+def test_plain_zarr_reads_appended_stores(tmp_path):
     sets = collection(0)[0]
     place = make("grown", tmp_path / "s", 0)
     group = zarr.open_group(place, mode="r")
@@ -250,7 +250,7 @@ def test_plain_zarr_reads_what_appends_made(tmp_path):
     np.testing.assert_array_equal(zarr.open_group(memory, mode="r")["points"][:], sets.points)
 
 
-def test_appends_leave_one_table(tmp_path):
+def test_appends_leave_one_checksum_table(tmp_path):
     place = make("grown", tmp_path / "s", 0)
     remaining = [p.name for p in (place / "points").iterdir()]
     assert len([name for name in remaining if name.startswith("table.")]) == 1

@@ -1,4 +1,4 @@
-"""What readers see while writers write, fail, replace or compete."""
+"""Visibility of commits while writers write, fail, replace or compete."""
 
 import errno
 import pickle
@@ -54,7 +54,7 @@ def test_an_exception_commits_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
 
 
-def test_overwriting_needs_to_be_asked_for(tmp_path):
+def test_overwriting_requires_overwrite(tmp_path):
     for place in (MemoryStore(), tmp_path / "s"):
         first = write_sets(place, SETS)
         with pytest.raises(FileExistsError, match="overwrite=True"):
@@ -77,7 +77,7 @@ def test_the_old_store_is_readable_until_the_new_one_is_committed(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
 
 
-def test_a_replaced_store_is_noticed(tmp_path):
+def test_views_of_a_replaced_store_are_refused(tmp_path):
     old = write_sets(tmp_path / "s", SETS, targets=np.zeros(4))
     pickled = pickle.dumps(old[1:])
     write_sets(tmp_path / "s", random_sets([3, 5, 2, 4], seed=1), targets=np.ones(4), overwrite=True)
@@ -98,7 +98,7 @@ def test_old_views_keep_their_prefix_after_an_append(tmp_path):
     assert_same_sets(pickle.loads(pickled).load(), SETS[:2])
 
 
-def test_other_peoples_files_are_never_replaced(tmp_path):
+def test_unrelated_files_are_never_replaced(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="not a store of sets"):
         write_sets(tmp_path, SETS, overwrite=True)
@@ -112,13 +112,13 @@ def test_other_peoples_files_are_never_replaced(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_nothing_is_left_where_nothing_was_appended(tmp_path):
+def test_a_writer_without_sets_leaves_no_files(tmp_path):
     with pytest.raises(SampleSetError, match="nothing was appended"), SetWriter(tmp_path / "s", 2):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_view_of_a_replaced_store_appends_nothing():
+def test_appending_to_a_view_of_a_replaced_store_is_refused():
     memory = MemoryStore()
     old = write_sets(memory, SETS)
     write_sets(memory, SETS[:1], overwrite=True)
@@ -127,7 +127,7 @@ def test_a_view_of_a_replaced_store_appends_nothing():
     assert len(open_sets(memory)) == 1
 
 
-def test_of_two_appending_writers_the_later_goes_on(tmp_path):
+def test_of_two_appending_writers_the_later_one_commits(tmp_path):
     for place in (MemoryStore(), tmp_path / "s"):
         write_sets(place, SETS[:1], chunk_rows=1)
         first, second = SetWriter(place, 2, "a"), SetWriter(place, 2, "a")
@@ -139,7 +139,7 @@ def test_of_two_appending_writers_the_later_goes_on(tmp_path):
         assert_same_sets(open_sets(place).load(), SETS[[0, 2, 3]])
 
 
-def test_a_commit_in_between_is_noticed(tmp_path):
+def test_a_writer_is_refused_after_a_concurrent_commit(tmp_path):
     for place in (MemoryStore(), tmp_path / "s"):
         write_sets(place, SETS[:1])
         late = SetWriter(place, 2, "a")
@@ -177,7 +177,7 @@ def test_a_commit_in_between_is_noticed(tmp_path):
         (random_sets([2]), {"targets": [0.0], "ids": [3]}, "appended ids must have dtype str .*; got int64"),
     ],
 )
-def test_appends_must_fit(batch, extra, message):
+def test_appends_with_another_layout_are_refused(batch, extra, message):
     memory = MemoryStore()
     store = write_sets(memory, SETS, targets=np.zeros(4), ids=list("abcd"))
     with pytest.raises(StoreFormatError, match=message):
@@ -189,7 +189,7 @@ def test_appends_must_fit(batch, extra, message):
     assert len(open_sets(memory)) == 4
 
 
-def test_writers_say_what_they_cannot_do(tmp_path):
+def test_invalid_arguments_of_writers_are_refused_by_name(tmp_path):
     write_sets(tmp_path / "s", SETS)
     for call, error, message in (
         (
@@ -217,7 +217,7 @@ def test_writers_say_what_they_cannot_do(tmp_path):
 
 
 class FullDisk(WrapperStore):
-    """A store on a disk with room for so many more bytes."""
+    """A store on a disk with ``room`` free bytes."""
 
     room = 10**9
 
@@ -236,7 +236,7 @@ def os_error_of(call):
     return None
 
 
-def test_a_full_disk_is_reported_and_harms_nothing():
+def test_a_full_disk_is_reported_and_keeps_the_last_commit():
     more = random_sets([2000, 3000])
     disk = FullDisk(MemoryStore())
     write_sets(disk, SETS, targets=np.zeros(4), chunk_rows=64)
@@ -257,7 +257,7 @@ def test_a_full_disk_is_reported_and_harms_nothing():
     open_sets(disk).verify()
 
 
-def test_what_an_append_left_behind_is_written_over(tmp_path):
+def test_files_of_an_abandoned_append_are_overwritten(tmp_path):
     place = tmp_path / "s"
     write_sets(place, SETS[:1], targets=[0], chunk_rows=2)
     writer = SetWriter(place, 2, "a")
@@ -269,38 +269,38 @@ def test_what_an_append_left_behind_is_written_over(tmp_path):
     store.verify()
 
 
-def disk_is_gone(*_, **__):
+def raise_io_error(*_, **__):
     raise OSError(errno.EIO, "the disk is gone")
 
 
 @pytest.mark.parametrize("where", ["flush", "settle", "open"])
-def test_an_error_after_the_commit_says_that_it_was_committed(where, tmp_path, monkeypatch):
+def test_an_error_after_the_commit_states_that_it_was_committed(where, tmp_path, monkeypatch):
     store = write_sets(tmp_path / "s", SETS)
     with monkeypatch.context() as patch:
 
         def replace_and_break(*args):
             replace_object(*args)
-            patch.setattr(DiskStore, "flush", disk_is_gone)
+            patch.setattr(DiskStore, "flush", raise_io_error)
 
         if where == "flush":
             patch.setattr(claim, "replace_object", replace_and_break)
         elif where == "settle":
-            patch.setattr("dkdist.io._zarr.set_writer.remove_obsolete", disk_is_gone)
+            patch.setattr("dkdist.io._zarr.set_writer.remove_obsolete", raise_io_error)
         else:
-            patch.setattr("dkdist.io.set_store.open_sets", disk_is_gone)
+            patch.setattr("dkdist.io.set_store.open_sets", raise_io_error)
         with pytest.raises(OSError, match=r"s was committed before this error.* the disk is gone") as result:
             store.append(SETS)
         assert result.value.errno == errno.EIO
     assert len(open_sets(tmp_path / "s")) == 2 * len(SETS)
 
 
-def test_an_interruption_after_the_commit_says_that_it_was_committed():
+def test_an_interrupt_after_the_commit_states_that_it_was_committed():
     with pytest.raises(KeyboardInterrupt) as result, claim.after_commit("s.zarr"):
         raise KeyboardInterrupt
     assert "s.zarr was committed" in result.value.__notes__[0]
 
 
-def test_appenders_in_loops_wait_for_each_other(tmp_path):
+def test_concurrent_appends_from_threads_all_commit(tmp_path):
     store = write_sets(tmp_path / "s", SETS)
     with ThreadPoolExecutor(3) as pool:
         appends = [pool.submit(open_sets(tmp_path / "s").append, SETS) for _ in range(9)]

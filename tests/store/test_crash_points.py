@@ -1,9 +1,8 @@
-"""A process that ends at any change of a file, and a power that is lost at any moment: the last commit is there.
+"""The last commit survives a process that dies at any file change and a power loss at any moment.
 
-Every operation is ended before each change of a file that it makes (and in the middle of each write), and power is
-lost on a model of a disk that keeps what was flushed and forgets the rest as a coin falls. What is left must open,
-verify, and have the bits of the commit before the operation or of the one after it; the operation can be done again;
-and the next writer leaves nothing of the dead one's behind.
+Every operation is killed before each of its file changes and in the middle of each write. Power losses use a model of
+a disk that keeps flushed data and loses other changes at random. The remaining store must open, verify, and have the
+bits of the commit before or after the operation; the operation can be rerun; and the next writer removes all leftovers.
 """
 
 import json
@@ -41,27 +40,27 @@ def assert_nothing_wrong(result):
     assert not wrong, f"{len(wrong)} of {len(result)}: {json.dumps(wrong[:3], indent=1)}"
 
 
-def test_a_process_ends_at_some_changes_of_files(tmp_path):
+def test_last_commit_survives_a_crash_at_sampled_file_changes(tmp_path):
     assert_nothing_wrong(outcomes("crashing.py", tmp_path, 14, 1))
 
 
-def test_power_is_lost_at_some_moments(tmp_path):
+def test_last_commit_survives_some_power_losses(tmp_path):
     assert_nothing_wrong(outcomes("losing_power.py", tmp_path, 7, 1))
 
 
 @pytest.mark.chaos
-def test_a_process_ends_at_every_change_of_a_file(tmp_path):
+def test_last_commit_survives_a_crash_at_every_file_change(tmp_path):
     result = outcomes("crashing.py", tmp_path, 0, 0)
     assert_nothing_wrong(result)
     assert len(result) >= 500
 
 
 @pytest.mark.chaos
-def test_power_is_lost_two_hundred_times(tmp_path):
+def test_last_commit_survives_two_hundred_power_losses(tmp_path):
     assert_nothing_wrong(outcomes("losing_power.py", tmp_path, 200, 0))
 
 
-def left(root, changes, seed, target):
+def files_after_power_loss(root, changes, seed, target):
     disk = Disk(root)
     for change in changes:
         disk.follow(*change)
@@ -69,14 +68,14 @@ def left(root, changes, seed, target):
     return {p.name: p.read_bytes() for p in target.iterdir()}
 
 
-def test_the_disk_model_forgets_what_was_not_flushed_and_nothing_else(tmp_path):
+def test_the_disk_model_loses_only_unflushed_changes(tmp_path):
     root = tmp_path / "root"
     root.mkdir()
     (root / "old").write_bytes(b"old")
     a, new = str(root / "a"), str(root / "new")
     begun = [("create", a), ("write", a, b"abcd"), ("rename", a, new)]
     seen = {
-        name: [left(root, changes, seed, tmp_path / f"{name} {seed}") for seed in range(60)]
+        name: [files_after_power_loss(root, changes, seed, tmp_path / f"{name} {seed}") for seed in range(60)]
         for name, changes in {
             "nothing": begun,
             "names": [*begun, ("fsync", str(root))],

@@ -1,4 +1,4 @@
-"""Damaged, foreign and future stores: a changed byte is refused, or changes nothing that is read."""
+"""Damaged, foreign and future stores: a changed byte is refused or does not change any value."""
 
 import json
 import shutil
@@ -112,10 +112,10 @@ def test_every_byte_of_metadata_flipped_is_refused_or_harmless(place):
     assert flip_documents(place, document_bytes(place), rng) > 1000
 
 
-def test_every_lost_file_is_noticed(place):
+def test_every_missing_file_is_detected(place):
     kept = place.parent / "kept"
     for path in [*chunks(place), *documents(place)]:
-        if path == place / "targets/zarr.json":  # says nothing but that there is a group
+        if path == place / "targets/zarr.json":  # contains only the node type
             continue
         shutil.move(path, kept)
         with pytest.raises(StoreFormatError):
@@ -126,7 +126,7 @@ def test_every_lost_file_is_noticed(place):
     assert_reads_as_written(place)
 
 
-def test_every_truncated_chunk_is_noticed(place):
+def test_every_truncated_chunk_is_detected(place):
     for path in chunks(place):
         data = path.read_bytes()
         for length in (0, 3, len(data) // 2, len(data) - 1):
@@ -136,7 +136,7 @@ def test_every_truncated_chunk_is_noticed(place):
         path.write_bytes(data)
 
 
-def test_damage_is_named(place):
+def test_errors_name_the_damaged_chunk_and_its_sets(place):
     chunk = place / "points/c/1/0"
     data = chunk.read_bytes()
     chunk.write_bytes(flipped(data, 50, 3))
@@ -157,7 +157,7 @@ def test_damage_is_named(place):
         open_sets(place)
 
 
-def test_lost_chunks_of_codes_are_noticed(tmp_path):
+def test_missing_chunks_of_codes_are_detected(tmp_path):
     codes = SampleSets(np.zeros((200, 1), "u1"), [0, 100, 200])
     for name, shards in (("a", None), ("b", 128)):
         write_sets(tmp_path / name, codes, chunk_rows=64, shards=shards)
@@ -173,7 +173,7 @@ def test_flipped_bits_in_shards_are_refused(tmp_path):
 
 
 def plain_store(n_sets=3, attrs=(), **changes):
-    """A store made with Zarr alone, from the description of the format."""
+    """Write a store with Zarr alone, following the format specification."""
     points = np.arange(12, dtype="f4").reshape(6, 2)
     arrays = {
         "points": points,
@@ -190,7 +190,7 @@ def plain_store(n_sets=3, attrs=(), **changes):
     return group.store
 
 
-def test_a_store_made_by_others_without_checksum_is_read_and_appended_to():
+def test_a_store_without_checksum_is_readable_and_appendable():
     memory = plain_store()
     store = open_sets(memory)
     assert store.generation == 5
@@ -223,7 +223,7 @@ def test_a_store_made_by_others_without_checksum_is_read_and_appended_to():
         ({"checksum": 1}, "do not match their checksum"),
     ],
 )
-def test_attributes_that_do_not_fit(attrs, message):
+def test_invalid_attributes_are_refused(attrs, message):
     with pytest.raises(StoreFormatError, match=message):
         open_sets(plain_store(attrs=attrs.items()))
 
@@ -246,13 +246,13 @@ def test_attributes_that_do_not_fit(attrs, message):
         ({"ids": np.zeros(3, complex)}, "array 'ids' .* complex128"),
     ],
 )
-def test_arrays_that_do_not_fit(arrays, message):
+def test_invalid_arrays_are_refused(arrays, message):
     for key in (slice(None), [2, 1, 0]):
         with pytest.raises(StoreFormatError, match=message):
             open_sets(plain_store(**arrays))[key].load()
 
 
-def test_what_is_no_store(tmp_path):
+def test_paths_that_are_not_stores_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no store"):
         open_sets(tmp_path / "nowhere")
     with pytest.raises(StoreFormatError, match=r"there is no zarr.json"):
@@ -269,13 +269,13 @@ def test_what_is_no_store(tmp_path):
             open_sets(tmp_path)
 
 
-def test_a_broken_zip_file(tmp_path):
+def test_a_broken_zip_file_is_refused(tmp_path):
     (tmp_path / "z.zip").write_bytes(b"PK nothing")
     store = ZipStore(tmp_path / "z.zip", mode="r")
     with pytest.raises(StoreFormatError, match="BadZipFile"):
         open_sets(store)
 
 
-def test_a_sealed_store_takes_no_more_sets():
+def test_appending_to_a_sealed_store_is_refused():
     with pytest.raises(StoreFormatError, match="is sealed"):
         open_sets(plain_store(attrs={"sealed": True}.items())).append([np.zeros((1, 2))], targets=[1])

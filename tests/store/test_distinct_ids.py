@@ -1,4 +1,4 @@
-"""No two sets have the same id, however they come together; what is chosen from a collection may hold a set twice."""
+"""Ids are unique in a collection or store, however it is built; a selection may contain a set twice."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ WORDS = st.lists(
 
 
 @given(NUMBERS | WORDS)
-def test_an_id_is_new_if_it_was_not_there(batches):
-    """Against a set of Python's. NumPy cuts zeros from the end of str, which are no characters of an id then."""
+def test_the_id_registry_equals_a_python_set(batches):
+    """NumPy strips trailing NUL characters of str, so that ids never end in them."""
     known, there = IdRegistry(), set()
     for batch in batches:
         ids = np.array(batch)
@@ -52,7 +52,7 @@ def test_two_sets_with_one_id_are_refused(ids, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-def test_ids_of_batches_and_of_what_is_there():
+def test_ids_must_be_new_across_batches_and_appends():
     memory = MemoryStore()
     with SetWriter(memory, 1) as writer:
         writer.append(SETS[:2], ids=["a", "b"])
@@ -66,8 +66,8 @@ def test_ids_of_batches_and_of_what_is_there():
     assert store.append(SETS[:1], ids=["long name"]).ids.tolist() == ["a", "b", "c", "long name"]
 
 
-def test_a_set_may_be_chosen_twice(tmp_path):
-    """As bagging does; targets are joined as ever. Where such a choice is kept, sets need ids of their own."""
+def test_a_selection_may_contain_a_set_twice(tmp_path):
+    """Bagging needs this; writing such a selection to a store requires new ids."""
     store = dk.write_sets(tmp_path / "s", SETS, ids=["a", "b", "c"])
     for sets in (dk.SampleSets.from_arrays(SETS, ids=["a", "b", "c"]), store):
         twice = sets[[2, 0, 2]]

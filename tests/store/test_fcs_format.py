@@ -1,4 +1,4 @@
-"""FCS files as instruments write them: what the standard allows, and the common faults."""
+"""FCS files as instruments write them: variants of the standard, and common faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMED = {**FLOATS, "Time": np.arange(N, dtype="f4")}
 
 @pytest.fixture
 def read(tmp_path):
-    """A function that writes bytes to a file and imports it: its only set."""
+    """Return a function that writes bytes to a file, imports it, and returns its only set."""
 
     def read(content, name="a.fcs", **params):
         (tmp_path / name).write_bytes(content)
@@ -37,7 +37,7 @@ def events(columns):
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("kinds", [["u1"], ["u2"], ["u4"], ["u8"], ["f4"], ["f8"], ["u2", "u1", "u4", "u2"]])
-def test_events_of_every_type(read, order, kinds):
+def test_events_of_every_type_are_read(read, order, kinds):
     columns = {f"c{i}": RNG.integers(0, 200, N).astype(kind) for i, kind in enumerate(kinds)}
     np.testing.assert_array_equal(read(fcs_bytes(columns, order=order)), events(columns))
 
@@ -92,7 +92,7 @@ def test_two_offsets_that_both_fit_are_refused(read):
         ({"text_shift": (0, 9), "header_shift": (0, 9)}, r"must have 400 bytes for \d+ events of 2 channels"),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(read, change, words):
+def test_unsupported_files_are_refused_by_name(read, change, words):
     with pytest.raises(dk.SourceError, match=rf"a\.fcs cannot be read as FCS \(.*{words}.*Export it again"):
         read(fcs_bytes(COUNTS, **change))
 
@@ -103,7 +103,7 @@ def test_a_file_that_is_cut_short_is_refused(read, n_bytes):
         read(fcs_bytes(COUNTS)[:n_bytes])
 
 
-def test_keywords_of_channels_that_are_not_read_block_nothing(read):
+def test_invalid_keywords_of_unread_channels_are_ignored(read):
     broken = fcs_bytes(TIMED, keywords={"$TIMESTEP": "none", "$P2G": "high"})
     np.testing.assert_array_equal(read(broken, points=["FSC-A"])[:, 0], FLOATS["FSC-A"])
     with pytest.raises(dk.SourceError, match=r"\$TIMESTEP must be a number; got 'none'"):
@@ -125,18 +125,18 @@ def test_bits_beyond_the_range_are_ignored(read):
 
 
 @pytest.mark.parametrize("delimiter", ["/", "|", "\\", "*", ".", "^", "\x0c", "\x1e", "!"])
-def test_any_delimiter(read, delimiter):
+def test_any_delimiter_is_read(read, delimiter):
     keywords = {"$P1S": f"CD3{delimiter}4", "$P2S": "CD8"}
     content = fcs_bytes(COUNTS, keywords={"$BYTEORD": "4,3,2,1", **keywords}, order=">", delimiter=delimiter)
     np.testing.assert_array_equal(read(content, points=[f"CD3{delimiter}4", "CD8"]), events(COUNTS))
 
 
-def test_empty_values(read):
+def test_empty_keyword_values_are_read(read):
     content = fcs_bytes(COUNTS, keywords={"$P1S": "", "$CYT": "", "$P2G": "2"})
     np.testing.assert_array_equal(read(content), events(COUNTS) / [1, 2])
 
 
-def test_a_supplementary_text_counts(read):
+def test_keywords_of_the_supplementary_text_are_used(read):
     content = fcs_bytes(COUNTS, supplement={"$P1G": "4", "$P1N": "other"})
     np.testing.assert_array_equal(read(content, points=["FSC-A", "FL1-A"]), events(COUNTS) / [4, 1])
 
@@ -159,7 +159,7 @@ def test_every_data_set_of_a_file_is_a_set(tmp_path, suffix):
         dk.CytometryReader(data_set=0)
 
 
-def test_data_sets_of_other_channels_need_a_choice(tmp_path):
+def test_data_sets_with_different_channels_require_common_names(tmp_path):
     path = tmp_path / "tube.lmd"
     path.write_bytes(fcs_bytes(COUNTS, is_last=False) + fcs_bytes({"FSC-A": COUNTS["FSC-A"]}))
     words = r"data sets 1 and 2 of .*tube\.lmd have different channels \(FSC-A, FL1-A; FSC-A\)\. Name common"
@@ -185,6 +185,6 @@ def test_ids_may_have_parts_of_the_path(tmp_path):
             reader(id_parts=0)
 
 
-def test_many_data_sets_without_room_are_refused(read):
+def test_an_impossible_offset_of_the_next_data_set_is_refused(read):
     with pytest.raises(dk.SourceError, match="another data set; got byte 1, where none can begin"):
         read(fcs_bytes(COUNTS, keywords={"$NEXTDATA": "1"}))

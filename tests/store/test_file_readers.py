@@ -1,4 +1,4 @@
-"""Files as sources: an outline tells what reading gives, and reads no more than it must."""
+"""Files as sources: an outline matches the data of a full read, and reads only what it needs."""
 
 import os
 
@@ -55,7 +55,7 @@ def written(folder, suffix):
 
 
 @pytest.mark.parametrize("suffix", READERS)
-def test_an_outline_is_what_reading_gives(suffix, tmp_path, monkeypatch):
+def test_an_outline_matches_a_full_read(suffix, tmp_path, monkeypatch):
     monkeypatch.setattr(table_source, "PIECE_ROWS", 3)
     monkeypatch.setattr(array_files, "BATCH_POINTS", 3)
     for path in written(tmp_path, suffix):
@@ -81,7 +81,7 @@ def test_files_become_one_store(suffix, tmp_path):
     assert start == len(sets)
 
 
-def test_arrays_need_no_reader(tmp_path):
+def test_array_files_are_imported_without_a_reader(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((3, 4, 2)))
     np.savez(tmp_path / "b.npz", cube=np.ones((2, 4, 2)))
     sets = dk.import_sets(MemoryStore(), [tmp_path / "a.npy", str(tmp_path / "b.npz")])
@@ -95,7 +95,7 @@ def test_an_outline_of_arrays_reads_no_values(tmp_path, monkeypatch):
     assert loaded == ["offsets", "ids"]
 
 
-def test_an_outline_of_a_table_reads_ids_and_targets(tmp_path, monkeypatch):
+def test_an_outline_of_a_table_reads_only_ids_and_targets(tmp_path, monkeypatch):
     requested, pieces = [], table_source.TableSource.pieces
     monkeypatch.setattr(
         table_source.TableSource,
@@ -106,7 +106,7 @@ def test_an_outline_of_a_table_reads_ids_and_targets(tmp_path, monkeypatch):
     assert requested == [["id", "y", "name"]]
 
 
-def test_files_that_do_not_fit_are_named_before_any_is_read(tmp_path, monkeypatch):
+def test_incompatible_files_are_named_before_any_is_read(tmp_path, monkeypatch):
     np.savez(tmp_path / "a.npz", cube=np.zeros((3, 4, 2)), y=np.arange(3))
     np.savez(tmp_path / "b.npz", cube=np.zeros((3, 4, 2)), y=np.arange(3.0))
     (tmp_path / "c.npz").write_bytes(b"PK nothing")
@@ -134,7 +134,7 @@ def test_an_id_in_two_files_is_named_before_any_is_read(tmp_path, monkeypatch):
 def test_named_pipes_are_refused(tmp_path, suffix):
     path = tmp_path / f"x{suffix}"
     os.mkfifo(path)
-    # where a reader opens it: fails instead of waiting for ever
+    # with a writer open, a reader that opens the pipe fails instead of blocking forever
     writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)
     try:
         os.write(writer, b"id,x\n1,2\n")

@@ -1,4 +1,4 @@
-"""Files of cytometers and of LiDAR come back as sets."""
+"""Cytometry and LiDAR files are imported as sets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_file_of_events_is_a_set(samples):
     np.testing.assert_array_equal(swapped[1], EVENTS[1][:, [2, 1]])
 
 
-def test_an_outline_of_events_reads_the_text_alone(samples, monkeypatch):
+def test_an_outline_of_events_reads_only_the_text_segment(samples, monkeypatch):
     monkeypatch.delattr(DataSet, "events")
     outline = dk.CytometryReader().outline(samples[0])
     assert (outline.sizes.tolist(), outline.names) == ([30], ("FSC-A", "CD3", "CD4"))
@@ -65,7 +65,7 @@ def test_amplified_channels_are_linear(tmp_path):
     np.testing.assert_array_equal(sets[0], EVENTS[0][:, 1:3] / np.float32([2, 1]))
 
 
-def test_files_of_other_channels_are_refused(samples, tmp_path):
+def test_files_with_different_channels_are_refused(samples, tmp_path):
     other = write_fcs(tmp_path / "other.fcs", EVENTS[1], ["", "CD4", "CD3", ""])
     with pytest.raises(
         dk.SourceError, match=r"equal dimensions; got FSC-A, CD4, CD3 in .*other\.fcs and .*CD3, CD4"
@@ -83,7 +83,7 @@ def test_files_of_other_channels_are_refused(samples, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".las", ".laz"])
-def test_a_file_of_lidar_is_a_set_near_which_it_is_counted(suffix, tmp_path, monkeypatch):
+def test_a_lidar_file_is_a_set_with_a_nearby_origin(suffix, tmp_path, monkeypatch):
     monkeypatch.setattr(lidar_files, "CHUNK_POINTS", 64)
     corner = np.array([500_000, 5_400_000, 300])
     clouds = [RNG.uniform(0, 100, (n, 3)).round(3) + corner for n in (300, 20)]
@@ -103,7 +103,7 @@ def test_a_file_of_lidar_is_a_set_near_which_it_is_counted(suffix, tmp_path, mon
         dk.import_sets(MemoryStore(), paths, dk.LidarReader(["colour"]))
 
 
-def test_a_lidar_file_that_is_cut_short_or_none_is_refused(tmp_path):
+def test_a_truncated_or_invalid_lidar_file_is_refused(tmp_path):
     path = write_las(tmp_path / "a.las", RNG.uniform(0, 100, (300, 3)))
     whole = path.read_bytes()
     for data in (whole[:-500], b"LASF and nothing more", b""):
@@ -114,7 +114,7 @@ def test_a_lidar_file_that_is_cut_short_or_none_is_refused(tmp_path):
             dk.import_sets(MemoryStore(), [path])
 
 
-def test_the_command_line_takes_them_by_their_suffix(samples, tmp_path, capsys):
+def test_the_command_line_selects_the_reader_by_suffix(samples, tmp_path, capsys):
     store = str(tmp_path / "s.zarr")
     assert main(["import", str(tmp_path), store, "--points", "CD3,CD4"]) == 0
     assert "wrote 2 sets of 42 points in 2 dimensions" in capsys.readouterr().out
@@ -132,7 +132,7 @@ def test_the_command_line_takes_them_by_their_suffix(samples, tmp_path, capsys):
         dk.import_sets(store, [cloud, samples[0]], overwrite=True)
 
 
-def test_a_missing_library_is_said(tmp_path, monkeypatch):
+def test_a_missing_library_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setattr("dkdist.io.readers.lidar.find_spec", lambda name: None)
     with pytest.raises(dk.SourceError, match=r"pip install 'dkdist\[lidar\]'"):
         dk.import_sets(MemoryStore(), [tmp_path / "a"], dk.LidarReader())

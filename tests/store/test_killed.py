@@ -1,4 +1,4 @@
-"""A writer killed at any moment leaves a store that opens, verifies, and holds exactly what was committed."""
+"""A writer killed at any moment leaves a store that opens, verifies, and contains exactly the committed sets."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 def kill_a_writer(kind, path, seed, commits=0):
-    """Let a writer run for some commits and a moment, kill it, and return the last length it said it had committed."""
+    """Kill a writer after some commits and a random delay; return the last committed length that it printed."""
     command = [sys.executable, str(HERE / "appending.py"), kind, str(path), str(seed)]
     env = {**os.environ, "PYTHONPATH": str(Path(dkdist.io.__file__).parents[2])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as writer:
@@ -30,7 +30,7 @@ def kill_a_writer(kind, path, seed, commits=0):
     return int(text[-1]) if text else 0
 
 
-def assert_counted(store):
+def assert_counted_collection(store):
     n = len(store)
     assert_same_sets(store.load(), counted_batch(0, n))
     assert store.targets["y"].tolist() == list(range(n))
@@ -38,38 +38,38 @@ def assert_counted(store):
     assert store.verify().n_sets == n
 
 
-def kill_appends(path, kills):
+def check_killed_appends(path, kills):
     write_sets(path, counted_batch(0, 5), np.arange(5), np.arange(5).astype(str), chunk_rows=256)
     committed = 5
     for seed in range(kills):
         committed = max(committed, kill_a_writer("append", path, seed, commits=seed % 2))
         store = open_sets(path)
         assert len(store) >= committed
-        assert_counted(store)
+        assert_counted_collection(store)
         committed = len(store)
     assert committed > 5
 
 
-def kill_replacements(path, kills):
+def check_killed_replacements(path, kills):
     write_sets(path, counted_batch(0, 5), np.arange(5), np.arange(5).astype(str))
     for seed in range(kills):
         kill_a_writer("replace", path, seed)
-        assert_counted(open_sets(path))
+        assert_counted_collection(open_sets(path))
 
 
-def test_killed_appends(tmp_path):
-    kill_appends(tmp_path / "s", 5)
+def test_killed_appends_keep_the_last_commit(tmp_path):
+    check_killed_appends(tmp_path / "s", 5)
 
 
-def test_killed_replacements(tmp_path):
-    kill_replacements(tmp_path / "s", 3)
-
-
-@pytest.mark.chaos
-def test_many_killed_appends(tmp_path):
-    kill_appends(tmp_path / "s", 50)
+def test_killed_replacements_leave_a_complete_store(tmp_path):
+    check_killed_replacements(tmp_path / "s", 3)
 
 
 @pytest.mark.chaos
-def test_many_killed_replacements(tmp_path):
-    kill_replacements(tmp_path / "s", 30)
+def test_many_killed_appends_keep_the_last_commit(tmp_path):
+    check_killed_appends(tmp_path / "s", 50)
+
+
+@pytest.mark.chaos
+def test_many_killed_replacements_leave_a_complete_store(tmp_path):
+    check_killed_replacements(tmp_path / "s", 30)

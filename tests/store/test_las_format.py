@@ -1,4 +1,4 @@
-"""LAS files written by hand, and LAZ files whose claims or compressed bytes are damaged."""
+"""LAS files written by hand, and LAZ files with invalid headers or damaged compressed bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def compressed(tmp_path):
 @pytest.mark.parametrize("minor", [2, 4])
 def test_points_written_by_hand_are_read(tmp_path, monkeypatch, minor):
     monkeypatch.setattr(lidar_files, "CHUNK_POINTS", 64)
-    monkeypatch.setattr(lidar_files, "INITIAL_BUFFER_POINTS", 70)  # which grows
+    # smaller than the file, so that the buffer grows
+    monkeypatch.setattr(lidar_files, "INITIAL_BUFFER_POINTS", 70)
     path = tmp_path / "a.las"
     path.write_bytes(las_bytes(CLOUD + CORNER, intensity=np.arange(500), minor=minor, offset=CORNER))
     result = imported(path, points=["x", "y", "z", "intensity"])[0]
@@ -57,7 +58,7 @@ def replaced(content, where, kind, value):
     return bytes(changed)
 
 
-CLAIMS = [
+INVALID_HEADERS = [
     (100, "<I", 2**32 - 1, "its header declares 4294967295 variable-length records"),
     (96, "<I", 2**32 - 1, "before its points at byte 4294967295"),
     (107, "<I", 2**32 - 1, "its header declares 4294967295 points"),
@@ -67,9 +68,9 @@ CLAIMS = [
 ]
 
 
-@pytest.mark.parametrize(("where", "kind", "value", "words"), CLAIMS)
+@pytest.mark.parametrize(("where", "kind", "value", "words"), INVALID_HEADERS)
 @pytest.mark.parametrize("suffix", [".las", ".laz"])
-def test_false_claims_are_refused_at_once(compressed, tmp_path, suffix, where, kind, value, words):
+def test_invalid_headers_are_refused_within_a_second(compressed, tmp_path, suffix, where, kind, value, words):
     path = tmp_path / f"b{suffix}"
     content = compressed.read_bytes() if suffix == ".laz" else las_bytes(CLOUD)
     path.write_bytes(replaced(content, where, kind, value))
@@ -93,7 +94,7 @@ def test_files_that_are_cut_short_are_refused(tmp_path, minor, n_bytes):
         imported(path)
 
 
-def test_a_panic_of_the_decoder_names_the_file(compressed):
+def test_a_damaged_compression_header_names_the_file(compressed):
     raw = compressed.read_bytes()
     record = raw.find(b"laszip encoded") + 52
     compressed.write_bytes(replaced(replaced(raw, record, "<H", 1), record + 12, "<i", 0))
@@ -109,7 +110,7 @@ def test_a_panic_of_the_decoder_names_the_file(compressed):
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
 @pytest.mark.parametrize("kind", ["las", "function", "sizes", "npz", "csv"])
-def test_the_origin_follows_from_all_sources(tmp_path, order, kind):
+def test_the_origin_is_chosen_from_all_sources(tmp_path, order, kind):
     clouds = [np.full((1, 3), 0.3) + CORNER, CLOUD[:300] + CORNER]
     reader = SizedClouds(clouds)
     reader = reader if kind == "sizes" else reader.read
@@ -161,7 +162,7 @@ def panic(*args, **kwargs):
     raise PanicException("index out of bounds")
 
 
-def test_panics_become_errors_with_the_name_of_the_source(compressed, monkeypatch):
+def test_panics_become_errors_that_name_the_source(compressed, monkeypatch):
     with pytest.raises(RustPanicError, match="index out of bounds"), panics_as_errors():
         panic()
     for interrupt in (KeyboardInterrupt, SystemExit, ValueError):
@@ -174,7 +175,7 @@ def test_panics_become_errors_with_the_name_of_the_source(compressed, monkeypatc
         imported(compressed)
 
 
-def test_a_panic_of_polars_is_an_error_of_the_frame(monkeypatch):
+def test_a_panic_of_polars_is_reported_for_the_frame(monkeypatch):
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame({"donor": ["a", "b"], "x": [1.0, 2.0]})
     monkeypatch.setattr(pl.Series, "to_numpy", panic)

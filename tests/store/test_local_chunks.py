@@ -1,4 +1,4 @@
-"""Stores on a disk are read without Zarr's loop: the same numbers, each shared chunk decoded once, nothing stale."""
+"""Local stores are read without Zarr: same values, each shared chunk is decoded once, no stale data."""
 
 import os
 import signal
@@ -20,8 +20,8 @@ SIZES = [30, 11, 64, 9, 40, 70, 21, 3, 16, 48]
 
 
 @pytest.fixture
-def decoded(monkeypatch):
-    """The lengths of what is decoded without Zarr, one after the other."""
+def decoded_lengths(monkeypatch):
+    """Return a list that collects the lengths of chunks decoded without Zarr."""
     lengths, decompress = [], local_chunks.decompress
 
     def noted(data, chunk):
@@ -33,8 +33,8 @@ def decoded(monkeypatch):
 
 
 @pytest.fixture
-def without_zarr(monkeypatch):
-    """Zarr reads nothing while an array is read; metadata are read when a store is opened."""
+def forbid_zarr_reads(monkeypatch):
+    """Return a function that makes array reads through Zarr fail; opening a store still uses Zarr."""
 
     def refuse(self, key):
         raise AssertionError(f"Zarr was asked for {key}")
@@ -44,13 +44,13 @@ def without_zarr(monkeypatch):
 
 @pytest.mark.parametrize("shards", [None, 64])
 @pytest.mark.parametrize("weights", [None, (), (3,)])
-def test_sets_are_read_as_zarr_reads_them(tmp_path, shards, weights, without_zarr):
+def test_sets_equal_those_read_by_zarr(tmp_path, shards, weights, forbid_zarr_reads):
     sets = random_sets(SIZES, 2, weights)
     write_sets(tmp_path / "s", sets, np.arange(10), chunk_rows=16, shards=shards)
     group = zarr.open_group(tmp_path / "s", mode="r")
     points = group["points"][:]
     store = open_sets(tmp_path / "s")
-    without_zarr()
+    forbid_zarr_reads()
     np.testing.assert_array_equal(store.load().points, points)
     for a in range(10):
         for b in range(a + 1, 11):
@@ -60,25 +60,25 @@ def test_sets_are_read_as_zarr_reads_them(tmp_path, shards, weights, without_zar
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2"])
-def test_codes_are_read_without_zarr(tmp_path, dtype, without_zarr):
+def test_codes_are_read_without_zarr(tmp_path, dtype, forbid_zarr_reads):
     codes = dk.SampleSets(np.random.default_rng(0).integers(0, 200, (90, 1)).astype(dtype), [0, 20, 55, 90])
     store = write_sets(tmp_path / "s", codes, chunk_rows=32)
-    without_zarr()
+    forbid_zarr_reads()
     assert_same_sets(store.points_alone(), codes)
 
 
 @pytest.mark.parametrize("order", [list(range(10)), [4, 8, 0, 9, 2, 7, 1, 3, 6, 5]])
-def test_blocks_that_share_a_chunk_decode_it_once(tmp_path, decoded, order):
+def test_blocks_that_share_a_chunk_decode_it_once(tmp_path, decoded_lengths, order):
     sets = random_sets(SIZES, 2)
     store = write_sets(tmp_path / "s", sets, chunk_rows=16)
-    decoded.clear()
+    decoded_lengths.clear()
     for i in order:
         assert_same_sets(store[i : i + 1].points_alone(), sets[i : i + 1])
     n_chunks = -(-sum(SIZES) // 16)
-    assert decoded == [16] * n_chunks
+    assert decoded_lengths == [16] * n_chunks
 
 
-def test_threads_share_what_is_kept(tmp_path):
+def test_concurrent_threads_read_correct_sets(tmp_path):
     sets = random_sets([100] * 64, 2)
     store = write_sets(tmp_path / "s", sets, chunk_rows=256)
     result, order = {}, np.random.default_rng(0).permutation(64)
@@ -96,7 +96,7 @@ def test_threads_share_what_is_kept(tmp_path):
         assert_same_sets(result[i], sets[i : i + 1])
 
 
-def test_nothing_is_stale_after_an_append_or_a_replacement(tmp_path):
+def test_no_stale_chunks_after_an_append_or_a_replacement(tmp_path):
     sets, others = random_sets(SIZES, 2), random_sets(SIZES, 2, seed=1)
     old = write_sets(tmp_path / "s", sets[:3], chunk_rows=64)
     assert_same_sets(old[1:3].points_alone(), sets[1:3])
@@ -110,7 +110,7 @@ def test_nothing_is_stale_after_an_append_or_a_replacement(tmp_path):
 
 
 def test_values_that_are_not_finite_are_named(tmp_path):
-    """Written by a stranger: the chunks are whole and what was committed."""
+    """The values were written and committed without validation; all checksums match."""
     points = np.random.default_rng(0).standard_normal((40, 2)).astype("f4")
     points[37, 1] = np.inf
     write_sets(tmp_path / "s", dk.SampleSets._trusted(points, np.array([0, 20, 40])), chunk_rows=16)
@@ -118,13 +118,13 @@ def test_values_that_are_not_finite_are_named(tmp_path):
         open_sets(tmp_path / "s").points_alone()
 
 
-def test_what_is_finite():
+def test_all_finite_detects_every_nonfinite_value():
     rng = np.random.default_rng(0)
     for n in (0, 1, 2, 3, 4, 7, 64, 1001):
         for dtype in (np.float32, np.float64):
             x = rng.standard_normal((n, 3)).astype(dtype)
             assert all_finite(x)
-            assert all_finite(np.full((n, 3), np.finfo(dtype).max, dtype))  # their sum is not
+            assert all_finite(np.full((n, 3), np.finfo(dtype).max, dtype))  # although their sum overflows
             for bad in (np.nan, np.inf, -np.inf):
                 for place in range(0, x.size, max(1, x.size // 7)):
                     y = x.copy()
@@ -135,7 +135,7 @@ def test_what_is_finite():
                 assert not all_finite(x)
 
 
-def test_what_is_kept_is_bounded_and_goes_when_it_was_used():
+def test_the_chunk_cache_is_bounded_and_drops_used_chunks():
     cache, chunk = ChunkCache(max_bytes=100), np.zeros(10, np.float32)
     for k in range(4):
         cache.put(k, chunk, 8)
@@ -157,6 +157,6 @@ def test_a_child_of_a_fork_reads_while_its_parent_holds_the_lock(tmp_path):
     with CHUNK_CACHE._lock:
         child = os.fork()
         if child == 0:
-            signal.alarm(60)  # a child that waits for ever is ended
+            signal.alarm(60)  # kill a deadlocked child
             os._exit(0 if len(store[1:3].points_alone()) == 2 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

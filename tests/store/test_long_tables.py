@@ -1,4 +1,4 @@
-"""Long tables, cut and shuffled in every way, give the same sets as grouping all of their rows at once."""
+"""Long tables, split and shuffled in many ways, give the same sets as grouping all rows at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SORTED = dk.TableReader("donor", weight="w", targets=["age", "label"], sort=True
 
 @pytest.fixture
 def pieces(monkeypatch):
-    """Pieces, batches, buckets and entries that end inside sets, and more than one of each."""
+    """Set sizes of pieces, batches and buckets so that there are several of each and they end inside sets."""
     monkeypatch.setattr(table_source, "PIECE_BYTES", 2000)
     monkeypatch.setattr(table_source, "PIECE_ROWS", 31)
     monkeypatch.setattr(indexed_table, "SCATTER_PIECE_ROWS", 50)
@@ -76,7 +76,7 @@ def from_spark(frame, folder, suffix):
         (folder / "part-empty.csv").write_text("")
 
 
-WAYS = {
+LAYOUTS = {
     "one file": lambda f, folder, suffix: write(f, folder / f"all{suffix}"),
     "shuffled": lambda f, folder, suffix: write(shuffled(f), folder / f"all{suffix}"),
     "files": in_files,
@@ -88,12 +88,12 @@ WAYS = {
 
 
 def rows_of(sets, i):
-    """The rows of a set with their weights, sorted."""
+    """Return the rows of a set with their weights, sorted."""
     return sorted(map(tuple, np.column_stack([sets[i], sets.weights_of(i)]).tolist()))
 
 
-def check(sets, frame=CELLS, order=None):
-    """The sets are those of a plain grouping of all rows."""
+def assert_sets_of_frame(sets, frame=CELLS, order=None):
+    """Assert that the sets equal a plain grouping of all rows."""
     groups = dict(list(frame.groupby("donor")))
     assert sorted(sets.ids.tolist()) == sorted(groups)
     assert order is None or sets.ids.tolist() == order
@@ -107,28 +107,28 @@ def check(sets, frame=CELLS, order=None):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("way", WAYS)
-def test_however_a_table_is_cut_its_sets_are_the_same(way, suffix, tmp_path, pieces):
-    WAYS[way](CELLS, tmp_path / "t", suffix)
+@pytest.mark.parametrize("way", LAYOUTS)
+def test_sets_do_not_depend_on_how_a_table_is_split(way, suffix, tmp_path, pieces):
+    LAYOUTS[way](CELLS, tmp_path / "t", suffix)
     sets = dk.import_sets(MemoryStore(), [tmp_path / "t"], SORTED)
-    check(sets, order=sorted(IDS))
+    assert_sets_of_frame(sets, order=sorted(IDS))
     sets.verify()
 
 
 @pytest.mark.parametrize("way", ["one file", "partitions"])
-def test_tables_smaller_than_a_piece(way, tmp_path):
-    WAYS[way](CELLS, tmp_path / "t", ".parquet")
-    check(dk.import_sets(MemoryStore(), tmp_path / "t", READER))
+def test_tables_smaller_than_a_piece_are_imported(way, tmp_path):
+    LAYOUTS[way](CELLS, tmp_path / "t", ".parquet")
+    assert_sets_of_frame(dk.import_sets(MemoryStore(), tmp_path / "t", READER))
 
 
 def content(store):
-    """Every object but the documents, which name a generation."""
+    """Return all objects except the documents, which contain a generation."""
     result = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
     return {key: value for key, value in result.items() if key not in ("zarr.json", "points/zarr.json")}
 
 
-def test_the_bits_are_the_same_but_for_the_order_of_rows_within_sets(tmp_path, pieces):
-    """Rows are shuffled so that those of a set keep their order: nothing is left to differ."""
+def test_stores_are_bit_identical_if_rows_within_sets_keep_their_order(tmp_path, pieces):
+    """Rows are shuffled across sets, but not within a set."""
     numbered = CELLS.assign(row=CELLS.groupby("donor").cumcount())
     mixed = shuffled(numbered).sort_values("row", kind="stable").drop(columns="row")
     result = []
@@ -140,19 +140,19 @@ def test_the_bits_are_the_same_but_for_the_order_of_rows_within_sets(tmp_path, p
     assert all(other == result[0] for other in result[1:])
 
 
-def test_sets_come_by_their_first_rows_and_keep_the_order_of_rows(tmp_path, pieces):
+def test_sets_are_ordered_by_first_row_and_keep_the_order_of_rows(tmp_path, pieces):
     mixed = shuffled(CELLS)
     in_files(mixed, tmp_path / "t", ".parquet")
     sets = dk.import_sets(MemoryStore(), tmp_path / "t", READER)
-    check(sets, order=list(dict.fromkeys(mixed["donor"])))
+    assert_sets_of_frame(sets, order=list(dict.fromkeys(mixed["donor"])))
     first = mixed[mixed["donor"] == sets.ids[0]][["cd3", "cd4"]].to_numpy().astype("f4")
     np.testing.assert_array_equal(sets[0], first)
 
 
-def test_a_list_of_files_is_a_table_of_its_own(tmp_path):
+def test_a_list_of_files_is_one_table(tmp_path):
     in_files(shuffled(CELLS), tmp_path, ".parquet")
     files = sorted((tmp_path / "deep").iterdir())
-    check(dk.import_sets(MemoryStore(), [files], READER))
+    assert_sets_of_frame(dk.import_sets(MemoryStore(), [files], READER))
     with pytest.raises(dk.SourceError, match=r"part-0\.parquet is given twice"):
         dk.import_sets(MemoryStore(), [[*files, files[0]]], READER)
     with pytest.raises(dk.SourceError, match=r"in .*part-.*and in .*pass the files of one table as their"):
@@ -161,7 +161,7 @@ def test_a_list_of_files_is_a_table_of_its_own(tmp_path):
         dk.import_sets(MemoryStore(), [tmp_path, tmp_path], READER)
 
 
-def test_far_from_zero_the_origin_is_that_of_the_first_sets_wherever_they_lie(tmp_path, pieces):
+def test_the_origin_of_a_shuffled_table_is_near_its_points(tmp_path, pieces):
     far = CELLS.assign(cd3=CELLS["cd3"] + 1e9)
     in_files(shuffled(far), tmp_path / "t", ".parquet")
     sets = dk.import_sets(MemoryStore(), tmp_path / "t", SORTED)
@@ -171,7 +171,7 @@ def test_far_from_zero_the_origin_is_that_of_the_first_sets_wherever_they_lie(tm
     np.testing.assert_allclose(result, expected, atol=1e-6)
 
 
-def test_verbose_says_what_was_taken(tmp_path, capsys):
+def test_verbose_lists_the_imported_columns(tmp_path, capsys):
     write(CELLS, tmp_path / "t.csv")
     for verbose, lines in ((True, ["import: points: cd3, cd4; left out: label (text)"]), (False, [])):
         reader = dk.TableReader("donor", weight="w", targets=["age"])
@@ -179,7 +179,7 @@ def test_verbose_says_what_was_taken(tmp_path, capsys):
         assert [line for line in capsys.readouterr().err.splitlines() if "points: " in line] == lines
 
 
-def test_indices_are_left_out_and_it_is_told(tmp_path, caplog, pieces):
+def test_index_columns_are_omitted_and_logged(tmp_path, caplog, pieces):
     caplog.set_level(logging.INFO, "dkdist.importing")
     frame = CELLS.drop(columns=["w", "label", "age"]).assign(note="x", index=np.arange(len(CELLS)))
     write(shuffled(frame), tmp_path / "a.csv", index=True)
@@ -196,7 +196,7 @@ def test_indices_are_left_out_and_it_is_told(tmp_path, caplog, pieces):
     assert caplog.messages[-1] == "points: cd4, index; left out: Unnamed: 0 (an index), note (text)"
 
 
-def test_an_index_of_each_file_counts_its_rows(tmp_path):
+def test_an_index_that_restarts_in_each_file_is_omitted(tmp_path):
     for k in range(2):
         part = CELLS[["donor", "cd3"]].iloc[k::2].reset_index(drop=True).reset_index()
         write(part, tmp_path / f"{k}.parquet")
@@ -210,17 +210,17 @@ def test_sets_without_a_target_are_named_or_dropped(suffix, tmp_path, pieces, ca
     frame.loc[frame["donor"] == IDS[5], "label"] = None
     for way in ("one file", "shuffled files"):
         folder = tmp_path / way
-        WAYS[way](frame, folder, suffix)
+        LAYOUTS[way](frame, folder, suffix)
         with pytest.raises(dk.SourceError, match="target 'age' is missing for 3 of 40 sets of") as error:
             dk.import_sets(MemoryStore(), folder, READER)
         assert all(repr(str(one)) in str(error.value) for one in lost)
         dropping = dk.TableReader("donor", weight="w", targets=["age", "label"], missing_targets="drop")
         sets = dk.import_sets(MemoryStore(), folder, dropping)
-        check(sets, CELLS[~CELLS["donor"].isin([*lost, IDS[5]])])
+        assert_sets_of_frame(sets, CELLS[~CELLS["donor"].isin([*lost, IDS[5]])])
         assert caplog.messages[-1] == "4 sets were dropped: without a target"
 
 
-def test_no_sets_are_left(tmp_path):
+def test_a_table_without_remaining_sets_is_refused(tmp_path):
     write(CELLS.assign(age=np.nan), tmp_path / "t.parquet")
     reader = dk.TableReader("donor", ["cd3"], targets=["age"], missing_targets="drop")
     with pytest.raises(dk.SourceError, match="must have at least one set"):
@@ -229,16 +229,16 @@ def test_no_sets_are_left(tmp_path):
         dk.TableReader("donor", missing_targets="skip")
 
 
-WRONG = {
+INVALID_VALUES = {
     "infinite": (np.inf, r"'cd3' is not a finite number .* in row 301 of .*part-0"),
     "beyond float32": (1e39, r"'cd3' is not a finite number .* in row 301 of .*part-0"),
     "missing": (None, r"'cd3' has no value in row 301 of .*part-0"),
 }
 
 
-@pytest.mark.parametrize("kind", WRONG)
-def test_what_is_wrong_far_behind_is_named_as_at_the_beginning(kind, tmp_path, pieces):
-    value, text = WRONG[kind]
+@pytest.mark.parametrize("kind", INVALID_VALUES)
+def test_invalid_values_in_later_pieces_are_named(kind, tmp_path, pieces):
+    value, text = INVALID_VALUES[kind]
     frame = CELLS.copy()
     frame.loc[300, "cd3"] = value
     in_files(frame, tmp_path / "t", ".parquet", 1)
@@ -246,7 +246,7 @@ def test_what_is_wrong_far_behind_is_named_as_at_the_beginning(kind, tmp_path, p
         dk.import_sets(MemoryStore(), tmp_path / "t", READER)
 
 
-def test_columns_that_go_far_away_behind_the_first_batch_are_refused(tmp_path, pieces):
+def test_columns_that_leave_the_origin_in_later_batches_are_refused(tmp_path, pieces):
     far = CELLS.assign(cd3=CELLS["cd3"] + np.where(np.arange(len(CELLS)) < 300, 0, 1e9))
     in_files(far, tmp_path / "t", ".parquet", 1)
     with pytest.raises(dk.SourceError, match="float32 rounds to a few"):
@@ -254,7 +254,7 @@ def test_columns_that_go_far_away_behind_the_first_batch_are_refused(tmp_path, p
 
 
 @pytest.mark.parametrize("value", [91, None])
-def test_a_target_that_varies_far_apart_is_named(value, tmp_path, pieces):
+def test_a_target_that_varies_between_distant_rows_is_named(value, tmp_path, pieces):
     frame = shuffled(CELLS).assign(age=CELLS["age"].astype("float"))
     row = int(np.flatnonzero(frame["donor"] == IDS[0])[-1])
     frame.iloc[row, frame.columns.get_loc("age")] = value
@@ -277,7 +277,7 @@ def test_rows_without_an_id_or_a_coordinate_are_named(suffix, tmp_path):
             dk.import_sets(MemoryStore(), tmp_path / column, READER)
 
 
-def test_ids_and_targets_of_several_csv_files_mean_the_same_in_all(tmp_path):
+def test_csv_files_of_one_import_share_column_types(tmp_path):
     for name, ids, y in (("a", ["001", "002"], [1, 2]), ("b", ["100", "101"], [0.5, 3])):
         write(pd.DataFrame({"id": ids, "x": [1.0, 2], "y": y}), tmp_path / f"{name}.csv")
     both = dk.import_sets(
@@ -289,7 +289,7 @@ def test_ids_and_targets_of_several_csv_files_mean_the_same_in_all(tmp_path):
 
 
 @pytest.mark.parametrize("ids", [[7, 8], ["007", "8"], ["a", "8"]])
-def test_ids_of_csv_and_parquet_are_the_same(ids, tmp_path):
+def test_ids_of_csv_and_parquet_are_identical(ids, tmp_path):
     for suffix in (".csv", ".parquet"):
         write(pd.DataFrame({"id": ids, "x": [1.0, 2]}), tmp_path / f"t{suffix}")
         sets = dk.import_sets(MemoryStore(), tmp_path / f"t{suffix}", dk.TableReader("id"))
@@ -307,7 +307,7 @@ def test_sources_with_columns_in_another_order_are_refused(tmp_path):
         assert [one.tolist() for one in sets] == [[[1, 2]], [[2, 1]]]
 
 
-def test_a_folder_of_two_kinds_or_of_none_is_refused(tmp_path):
+def test_a_folder_with_mixed_or_no_tables_is_refused(tmp_path):
     with pytest.raises(dk.SourceError, match=r"has no file that ends in one of \.csv"):
         dk.import_sets(MemoryStore(), tmp_path, READER)
     write(CELLS, tmp_path / "a.csv")
@@ -316,7 +316,7 @@ def test_a_folder_of_two_kinds_or_of_none_is_refused(tmp_path):
         dk.import_sets(MemoryStore(), tmp_path, READER)
 
 
-def test_a_table_that_changes_between_the_readings_is_refused(tmp_path):
+def test_a_table_that_changes_between_passes_is_refused(tmp_path):
     for frame in (CELLS, shuffled(CELLS)):
         path = tmp_path / "t.parquet"
         write(frame, path)
@@ -327,7 +327,7 @@ def test_a_table_that_changes_between_the_readings_is_refused(tmp_path):
                 list(READER.read(table))
 
 
-def test_numbers_with_leading_zeros_are_text_unless_they_are_named(tmp_path):
+def test_numbers_with_leading_zeros_are_text_unless_named_as_points(tmp_path):
     (tmp_path / "t.csv").write_text("id,code,x\na,007,0.5\na,012,00.25\n")
     with pytest.raises(dk.SourceError, match="has no numeric columns for coordinates"):
         dk.import_sets(MemoryStore(), tmp_path / "t.csv", dk.TableReader("id"))
@@ -335,7 +335,7 @@ def test_numbers_with_leading_zeros_are_text_unless_they_are_named(tmp_path):
     assert sets[0].tolist() == [[7, 0.5], [12, 0.25]]
 
 
-def test_files_without_rows_are_no_matter(tmp_path):
+def test_empty_files_are_ignored_unless_all_are_empty(tmp_path):
     (tmp_path / "0.csv").write_text("id,x\n")
     with pytest.raises(dk.SourceError, match="has no rows"):
         dk.import_sets(MemoryStore(), tmp_path, dk.TableReader("id"))
@@ -343,12 +343,12 @@ def test_files_without_rows_are_no_matter(tmp_path):
     assert dk.import_sets(MemoryStore(), tmp_path, dk.TableReader("id"))[0].tolist() == [[1]]
 
 
-def test_a_bad_row_leaves_no_files_of_rows_behind(tmp_path, pieces, monkeypatch):
+def test_an_invalid_row_leaves_no_temporary_files_open(tmp_path, pieces, monkeypatch):
     opened, make = [], gathered_rows.tempfile.TemporaryFile
     monkeypatch.setattr(
         gathered_rows.tempfile, "TemporaryFile", lambda **a: opened.append(make(**a)) or opened[-1]
     )
-    frame = shuffled(CELLS).astype({"cd3": "f4", "cd4": "f4"})  # which need no origin
+    frame = shuffled(CELLS).astype({"cd3": "f4", "cd4": "f4"})  # float32 columns need no origin
     frame.iloc[-1, 1] = np.inf
     write(frame, tmp_path / "t.parquet")
     with pytest.raises(dk.SourceError, match=f"'cd3' is not a finite number .* in row {len(frame)} of"):
@@ -358,7 +358,7 @@ def test_a_bad_row_leaves_no_files_of_rows_behind(tmp_path, pieces, monkeypatch)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_booleans_are_0_and_1(suffix, tmp_path):
+def test_boolean_columns_become_0_and_1(suffix, tmp_path):
     write(pd.DataFrame({"id": ["a", "a"], "on": [True, False], "x": [0.5, 2]}), tmp_path / f"t{suffix}")
     sets = dk.import_sets(MemoryStore(), tmp_path / f"t{suffix}", dk.TableReader("id"))
     assert sets.names == ("on", "x")

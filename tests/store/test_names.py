@@ -1,4 +1,4 @@
-"""Names of dimensions in stores: written, read, compared in appends and imports, and lacking in older stores."""
+"""Names of dimensions in stores: written, read, checked in appends and imports, and missing in older stores."""
 
 import json
 import pickle
@@ -21,7 +21,7 @@ def labels(sets):
     return ids, sets.names, {name: values.tolist() for name, values in sets.targets.items()}
 
 
-def test_a_store_has_the_labels_of_its_sets(tmp_path):
+def test_a_store_keeps_ids_names_and_targets(tmp_path):
     output = dk.write_sets(tmp_path / "s", SETS)
     for view in (
         output,
@@ -36,7 +36,7 @@ def test_a_store_has_the_labels_of_its_sets(tmp_path):
     np.testing.assert_array_equal(output.load().points, SETS.points)
 
 
-def test_blocks_of_work_read_neither_ids_nor_targets(tmp_path, monkeypatch):
+def test_blocks_are_read_without_ids_and_targets(tmp_path, monkeypatch):
     output = dk.write_sets(tmp_path / "s", SETS)
     monkeypatch.setattr("dkdist.io._zarr.reading.CommitReader.column", None)
     rows = dk.MomentEmbedding().fit(output).transform(output)
@@ -45,7 +45,7 @@ def test_blocks_of_work_read_neither_ids_nor_targets(tmp_path, monkeypatch):
     assert (output.points_alone().ids, output.points_alone().targets) == (None, {})
 
 
-def test_what_is_given_comes_before_what_sets_have(tmp_path):
+def test_arguments_override_ids_and_targets_of_the_sets(tmp_path):
     output = dk.write_sets(tmp_path / "s", SETS, targets={"z": np.ones(6)}, ids=np.arange(6))
     assert labels(output) == ([0, 1, 2, 3, 4, 5], ("cd3", "cd4"), {"z": [1.0] * 6})
     shuffled = pd.Series(np.arange(6), index=list("abcdef")).sample(frac=1, random_state=1)
@@ -59,7 +59,7 @@ def test_copies_keep_names(tmp_path):
     assert labels(dk.compact(output[::2], tmp_path / "c")) == labels(SETS[::2])
 
 
-def test_appends_compare_names(tmp_path):
+def test_appends_with_other_names_are_refused(tmp_path):
     output = dk.write_sets(tmp_path / "s", SETS[:4])
     assert labels(output.append(SETS[4:])) == labels(SETS)
     more = SETS[:1].labelled(ids=["g"])
@@ -74,7 +74,7 @@ def test_appends_compare_names(tmp_path):
     assert len(bare) == 7
 
 
-def test_a_writer_names_its_store(tmp_path):
+def test_names_of_a_writer_are_stored_and_checked(tmp_path):
     with dk.SetWriter(tmp_path / "s", 2, names=["x", "y"]) as writer:
         writer.append(ARRAYS)
         with pytest.raises(dk.StoreFormatError, match=r"must be x, y, .*; got cd3, cd4"):
@@ -84,7 +84,7 @@ def test_a_writer_names_its_store(tmp_path):
         dk.SetWriter(tmp_path / "t", 3, names=["x", "y"])
 
 
-def test_stores_without_names_are_as_they_were(tmp_path):
+def test_stores_without_names_have_no_names_attribute(tmp_path):
     output = dk.write_sets(tmp_path / "s", ARRAYS)
     root = json.loads((tmp_path / "s" / "zarr.json").read_text())["attributes"]["dkdist"]
     assert "names" not in root
@@ -92,7 +92,7 @@ def test_stores_without_names_are_as_they_were(tmp_path):
     assert output.append(dk.SampleSets.from_arrays(ARRAYS, names=["a", "b"])).names is None
 
 
-def test_names_that_were_damaged_are_told(tmp_path):
+def test_damaged_names_are_refused(tmp_path):
     dk.write_sets(tmp_path / "s", SETS)
     path = tmp_path / "s" / "zarr.json"
     for names, text in (
@@ -110,7 +110,7 @@ def test_names_that_were_damaged_are_told(tmp_path):
     assert dk.open_sets(tmp_path / "s").names == ("cd3", "cd4")
 
 
-def test_imports_name_dimensions_and_compare_them(tmp_path):
+def test_imports_store_names_and_refuse_different_ones(tmp_path):
     (tmp_path / "a.csv").write_text("donor,cd3,cd4\na,1,2\na,3,4\n")
     (tmp_path / "b.csv").write_text("donor,cd4,cd3\nb,1,2\nb,3,4\n")
     sources = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
@@ -125,7 +125,7 @@ def test_imports_name_dimensions_and_compare_them(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("y", "Y"), ("caf\u00e9", "cafe\u0301"), ("Stra\u00dfe", "STRASSE")])
-def test_targets_that_are_one_file_elsewhere_are_refused(names, tmp_path):
+def test_target_names_that_collide_on_other_file_systems_are_refused(names, tmp_path):
     targets = dict.fromkeys(names, np.arange(6))
     with pytest.raises(dk.SampleSetError, match=r"more than case and Unicode form.*Rename one"):
         dk.write_sets(tmp_path / "s", ARRAYS, targets=targets)

@@ -1,4 +1,4 @@
-"""The origin of a store: written beside the points, kept by all that writes a store again, and absent where it is 0."""
+"""The origin of a store: stored with the points, kept by copies and compaction, absent if it is 0."""
 
 import json
 
@@ -10,23 +10,23 @@ import dkdist as dk
 
 RNG = np.random.default_rng(0)
 FAR = [np.array([4.5e6, 0.0]) + RNG.normal(0, 10, (30 + i, 2)) for i in range(6)]
-OF_SPREAD = 2.0**-24 * 100
+SPREAD_TOL = 2.0**-24 * 100
 
 
 def document(path):
     return json.loads((path / "zarr.json").read_text())["attributes"]["dkdist"]
 
 
-def test_a_store_gives_back_true_coordinates(tmp_path):
+def test_a_store_returns_absolute_coordinates(tmp_path):
     output = dk.write_sets(tmp_path / "s", FAR)
     assert output.origin.tolist() == document(tmp_path / "s")["origin"]
     assert output.origin[0] == pytest.approx(4.5e6, abs=100)
     assert output.origin[1] == 0
     for i, x in enumerate(output):
-        np.testing.assert_allclose(x, FAR[i], rtol=0, atol=OF_SPREAD)
+        np.testing.assert_allclose(x, FAR[i], rtol=0, atol=SPREAD_TOL)
         assert np.array_equal(x, output[i])
     every = np.concatenate(FAR)
-    np.testing.assert_allclose(output.bounds, [every.min(axis=0), every.max(axis=0)], rtol=0, atol=OF_SPREAD)
+    np.testing.assert_allclose(output.bounds, [every.min(axis=0), every.max(axis=0)], rtol=0, atol=SPREAD_TOL)
     loaded, again = output.load(), dk.SampleSets.from_arrays(FAR)
     assert np.array_equal(loaded.relative, again.relative)
     assert np.array_equal(loaded.origin, again.origin)
@@ -35,7 +35,7 @@ def test_a_store_gives_back_true_coordinates(tmp_path):
     assert dk.verify_sets(tmp_path / "s").n_sets == 6
 
 
-def test_points_that_float32_holds_have_a_store_as_it_was(tmp_path):
+def test_points_exact_in_float32_need_no_origin(tmp_path):
     for i, sets in enumerate(
         [[x - [4.5e6, 0] for x in FAR], [x.astype("f4") for x in FAR], ["GATTACA", "CAT"]]
     ):
@@ -47,17 +47,17 @@ def test_points_that_float32_holds_have_a_store_as_it_was(tmp_path):
             assert np.array_equal(output[0], np.float32(sets[0]))
 
 
-def test_appended_sets_are_counted_from_the_origin_of_the_store(tmp_path):
+def test_appended_sets_use_the_origin_of_the_store(tmp_path):
     store = dk.write_sets(tmp_path / "s", FAR[:2]).append(FAR[2:4])
     store = store.append(dk.SampleSets.from_arrays([x.astype("f4") for x in FAR[4:]]))
     assert np.array_equal(store.origin, dk.open_sets(tmp_path / "s").origin)
     for i, x in enumerate(store):
-        np.testing.assert_allclose(x, FAR[i], rtol=0, atol=OF_SPREAD if i < 4 else 0.25)
+        np.testing.assert_allclose(x, FAR[i], rtol=0, atol=SPREAD_TOL if i < 4 else 0.25)
     whole = dk.SampleSets.from_arrays(FAR[2:4], origin=store.origin)
     assert np.array_equal(store[2:4].load().relative, whole.relative)
 
 
-def test_a_batch_that_the_origin_cannot_hold_is_refused(tmp_path):
+def test_a_batch_too_far_from_the_origin_is_refused(tmp_path):
     near = [x - [4.5e6, 0] for x in FAR]
     store = dk.write_sets(tmp_path / "s", near)
     far = [near[0], near[1] + [0, 1e9]]
@@ -82,7 +82,7 @@ def test_compacting_and_copying_keep_the_origin(tmp_path):
     assert all(np.array_equal(x, output[i - 2]) for i, x in enumerate(dk.open_sets(tmp_path / "s")) if i >= 2)
 
 
-def test_imports_count_from_the_origin_of_the_first_batch(tmp_path):
+def test_imports_use_the_origin_of_the_first_batch(tmp_path):
     pa, csv = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.csv")
     files = []
     for k in range(2):
@@ -106,11 +106,11 @@ def test_imports_count_from_the_origin_of_the_first_batch(tmp_path):
     for name, output in imports.items():
         assert np.array_equal(output.origin, first), name
         for i, x in enumerate(output):
-            np.testing.assert_allclose(x, FAR[i], rtol=0, atol=OF_SPREAD, err_msg=name)
+            np.testing.assert_allclose(x, FAR[i], rtol=0, atol=SPREAD_TOL, err_msg=name)
     assert np.array_equal(imports["function"].load().relative, imports["writer"].load().relative)
 
 
-def test_a_commit_whose_origin_makes_no_sense_is_refused(tmp_path):
+def test_an_invalid_origin_in_metadata_is_refused(tmp_path):
     dk.write_sets(tmp_path / "s", FAR)
     text = (tmp_path / "s" / "zarr.json").read_text()
     for wrong in ("[1.0]", "[1.0, Infinity]", '["a", 0.0]', "7", "[1.0, 0.0]"):
@@ -121,7 +121,7 @@ def test_a_commit_whose_origin_makes_no_sense_is_refused(tmp_path):
             dk.open_sets(tmp_path / "s")
 
 
-def test_a_view_counted_from_elsewhere_has_a_name_of_its_own():
+def test_a_rebased_view_has_another_dask_token():
     store = dk.write_sets(zarr.storage.MemoryStore(), FAR)
     moved = store.rebased(np.array([4.4e6, 1.0]))
     assert moved.__dask_tokenize__() != store.__dask_tokenize__()

@@ -1,4 +1,4 @@
-"""Chunks that are packed without Zarr are those that Zarr writes, bit for bit; others are left to Zarr."""
+"""Chunks encoded without Zarr are bit-identical to Zarr's; other codecs are left to Zarr."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from dkdist.io import SetWriter
 from dkdist.io._zarr.packed import chunk_packer
 
 
-def made(dtype="f4", shape=(1024, 3), chunks=(256, 3), **kwargs):
+def make_array(dtype="f4", shape=(1024, 3), chunks=(256, 3), **kwargs):
     compressors = kwargs.pop("compressors", [BloscCodec(cname="lz4", shuffle="shuffle"), Crc32cCodec()])
     store = MemoryStore()
     array = zarr.create_array(
@@ -22,9 +22,9 @@ def made(dtype="f4", shape=(1024, 3), chunks=(256, 3), **kwargs):
 
 @pytest.mark.parametrize("shuffle", ["noshuffle", "shuffle", "bitshuffle"])
 @pytest.mark.parametrize("dtype", ["f4", "u1", "i8"])
-def test_the_bytes_are_those_of_zarr(dtype, shuffle):
+def test_packed_chunks_equal_zarr(dtype, shuffle):
     codec = BloscCodec(cname="zstd", clevel=3, shuffle=shuffle)
-    store, array = made(dtype, compressors=[codec, Crc32cCodec()])
+    store, array = make_array(dtype, compressors=[codec, Crc32cCodec()])
     rows = (np.random.default_rng(0).normal(size=(1024, 3)) * 50).astype(dtype)
     array[:] = rows
     packed = chunk_packer(array)
@@ -32,9 +32,9 @@ def test_the_bytes_are_those_of_zarr(dtype, shuffle):
         assert b"".join(packed(rows[k * 256 : (k + 1) * 256])) == store._store_dict[f"c/{k}/0"].to_bytes()
 
 
-def test_the_bytes_of_texts_are_those_of_zarr():
+def test_packed_string_chunks_equal_zarr():
     codec = BloscCodec(cname="zstd", shuffle="shuffle")
-    store, array = made("str", (60,), (20,), compressors=[codec, Crc32cCodec()])
+    store, array = make_array("str", (60,), (20,), compressors=[codec, Crc32cCodec()])
     texts = np.array(["", "a", "é", "a longer text, which no entry of the array could hold", "日本"] * 12)
     array[:] = texts
     packed = chunk_packer(array)
@@ -43,7 +43,7 @@ def test_the_bytes_of_texts_are_those_of_zarr():
         assert b"".join(packed(rows)) == store._store_dict[f"c/{k}"].to_bytes()
 
 
-def test_other_codings_are_left_to_zarr():
+def test_other_codecs_are_left_to_zarr():
     for kwargs in (
         {"compressors": [ZstdCodec(), Crc32cCodec()]},
         {"compressors": [BloscCodec()]},
@@ -51,10 +51,10 @@ def test_other_codings_are_left_to_zarr():
         {"serializer": BytesCodec(endian="big"), "dtype": ">f4"},
         {"compressors": [BloscCodec(typesize=8), Crc32cCodec()]},
     ):
-        assert chunk_packer(made(**kwargs)[1]) is None
+        assert chunk_packer(make_array(**kwargs)[1]) is None
 
 
-def test_a_store_on_a_disk_has_the_chunks_of_one_in_memory(tmp_path):
+def test_local_and_memory_stores_have_identical_chunks(tmp_path):
     rng, memory = np.random.default_rng(0), MemoryStore()
     arrays = [rng.normal(size=(int(n), 2)) for n in rng.integers(1, 400, 30)]
     for place in (memory, tmp_path / "s.zarr"):
@@ -69,8 +69,8 @@ def test_a_store_on_a_disk_has_the_chunks_of_one_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize("sizes", [[40], [3, 30, 2, 16, 1], [16, 16], [5, 11, 48]])
-def test_sets_that_are_taken_are_the_sets_that_are_appended(sizes, tmp_path):
-    """Chunks of 16 points begin before, within and at the end of what is given, with and without weights."""
+def test_take_writes_the_same_store_as_append(sizes, tmp_path):
+    """Chunks of 16 points begin before, within and at the end of a batch, with and without weights."""
     rng = np.random.default_rng(0)
     batches = []
     for i, n in enumerate(sizes):

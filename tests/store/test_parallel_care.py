@@ -1,4 +1,4 @@
-"""Compaction keeps every value; verification in parallel says what reading one chunk after another says."""
+"""Compaction keeps every value; parallel verification gives the same result as sequential reading."""
 
 from unittest.mock import patch
 
@@ -30,8 +30,8 @@ def columns(n):
     return targets, np.array([f"set {i}" for i in numbers], dtype=np.str_)
 
 
-def grown(place, sizes, weights=None):
-    """A store that grew set by set, in small chunks."""
+def write_set_by_set(place, sizes, weights=None):
+    """Write a store by appending single sets, in small chunks."""
     sets = random_sets(sizes, 2, weights)
     targets, ids = columns(len(sets))
     write_sets(place, sets[:1], {n: v[:1] for n, v in targets.items()}, ids[:1], chunk_rows=4)
@@ -58,8 +58,8 @@ def assert_same_store(result, expected):
     layout=st.sampled_from([{}, {"chunk_rows": 2}, {"chunk_rows": 8, "shards": 16}]),
     chosen=st.sampled_from([slice(None), slice(1, None), slice(None, None, -1), [0, 0], slice(0, 1)]),
 )
-def test_a_copy_has_the_same_values(sizes, weights, layout, chosen):
-    old, new = grown(MemoryStore(), sizes, weights)[chosen], MemoryStore()
+def test_a_compacted_copy_has_the_same_values(sizes, weights, layout, chosen):
+    old, new = write_set_by_set(MemoryStore(), sizes, weights)[chosen], MemoryStore()
     if not len(old):
         with pytest.raises(ValueError, match="the view is empty"):
             dk.compact(old, new, **layout)
@@ -72,8 +72,8 @@ def test_a_copy_has_the_same_values(sizes, weights, layout, chosen):
     assert (chunk.shards or (None,))[0] == layout.get("shards")
 
 
-def test_a_store_that_replaces_itself(tmp_path):
-    old = grown(tmp_path / "s", [50, 3, 70, 9] * 3)
+def test_compaction_in_place_keeps_the_values(tmp_path):
+    old = write_set_by_set(tmp_path / "s", [50, 3, 70, 9] * 3)
     before = old.load(), old.targets["y"], old.ids
     n_files = sum(1 for path in (tmp_path / "s/points/c").rglob("*") if path.is_file())
     new = dk.compact(tmp_path / "s", verbose=False)
@@ -87,8 +87,8 @@ def test_a_store_that_replaces_itself(tmp_path):
 
 
 def test_views_of_the_old_store_are_refused_and_never_read_other_rows(tmp_path):
-    old = grown(tmp_path / "s", [50, 3, 70, 9])
-    old.load()  # its arrays are open
+    old = write_set_by_set(tmp_path / "s", [50, 3, 70, 9])
+    old.load()  # opens its arrays
     part, expected = old[1:3], old[1:3].load()
     new = dk.compact(old)
     assert new.generation > old.generation
@@ -105,8 +105,8 @@ def test_views_of_the_old_store_are_refused_and_never_read_other_rows(tmp_path):
     assert_same_sets(new[1:3].load(), expected)
 
 
-def test_what_cannot_be_compacted(tmp_path):
-    old = grown(tmp_path / "s", [5, 6, 7])
+def test_partial_stale_and_memory_views_are_not_compacted_in_place(tmp_path):
+    old = write_set_by_set(tmp_path / "s", [5, 6, 7])
     with pytest.raises(ValueError, match="cannot compact a view"):
         dk.compact(old[:2])
     with pytest.raises(ValueError, match="cannot compact a view"):
@@ -128,7 +128,7 @@ def test_what_cannot_be_compacted(tmp_path):
 
 
 def test_a_damaged_store_is_not_replaced(tmp_path):
-    old = grown(tmp_path / "s", [50, 3, 70, 9])
+    old = write_set_by_set(tmp_path / "s", [50, 3, 70, 9])
     chunk = tmp_path / "s/points/c/3/0"
     chunk.write_bytes(chunk.read_bytes()[:-1])
     with pytest.raises(dk.StoreFormatError, match="chunk 3 of array 'points'"):
@@ -137,7 +137,7 @@ def test_a_damaged_store_is_not_replaced(tmp_path):
     assert len(open_sets(tmp_path / "s")) == len(old)
 
 
-def test_an_append_meanwhile_is_kept(tmp_path):
+def test_an_append_during_compaction_is_kept(tmp_path):
     place = tmp_path / "s"
     write_sets(place, random_sets([3, 4]))
     old = open_sets(place)
@@ -155,8 +155,8 @@ def test_an_append_meanwhile_is_kept(tmp_path):
     assert open_sets(place).sizes.tolist() == [3, 4, 5]
 
 
-def in_order(committed):
-    """The message of a verification that reads one span after another."""
+def sequential_error(committed):
+    """Return the error of a verification that reads spans sequentially."""
     for span in spans_of(committed):
         try:
             span.check(committed)
@@ -166,7 +166,7 @@ def in_order(committed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_first_damage_is_told_however_many_read(seed, tmp_path):
+def test_parallel_verification_reports_the_first_damage(seed, tmp_path):
     rng = np.random.default_rng(seed)
     sets = random_sets([40] * 30, 2, ())
     store = write_sets(tmp_path / "s", sets, *columns(30), chunk_rows=8, shards=16 if seed % 2 else None)
@@ -176,7 +176,7 @@ def test_the_first_damage_is_told_however_many_read(seed, tmp_path):
         data = bytearray(path.read_bytes())
         data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
         path.write_bytes(data)
-    expected = in_order(CommitReader(store._address, store._commit))
+    expected = sequential_error(CommitReader(store._address, store._commit))
     assert expected is not None
     for verify in (store.verify, lambda: dk.verify_sets(store), lambda: dk.verify_sets(tmp_path / "s")):
         with pytest.raises(dk.StoreFormatError) as error:
@@ -184,7 +184,7 @@ def test_the_first_damage_is_told_however_many_read(seed, tmp_path):
         assert str(error.value) == expected
 
 
-def test_a_report_counts_all(tmp_path, monkeypatch):
+def test_the_verification_report_counts_everything(tmp_path, monkeypatch):
     store = write_sets(tmp_path / "s", random_sets([40] * 30, 2, ()), np.arange(30.0), chunk_rows=8)
     monkeypatch.setattr(store_care, "TASKS_PER_SEGMENT", 2)
     report = dk.verify_sets(tmp_path / "s")

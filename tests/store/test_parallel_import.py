@@ -1,4 +1,4 @@
-"""Many sources, written by many tasks, are bit for bit the store that one writer makes of them one after another."""
+"""Parallel import of many sources gives a store that is bit-identical to that of one sequential writer."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from .samples import assert_same_sets, counted_batch, random_sets
 
 
 def content(store):
-    """The bytes of every object, but for the generation that the documents name, and the table in its name."""
+    """Return the bytes of every object without the generation, which documents and the checksum table name."""
     result = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
     return {key: value for key, value in result.items() if key not in ("zarr.json", "points/zarr.json")}
 
@@ -44,7 +44,7 @@ class Sources:
         targets = {"y": numbers / 7, "pair": np.stack([numbers, -numbers], 1), "name": numbers.astype(str)}
         return sets, targets, [f"{i}-{k}" for k in range(len(sets))]
 
-    def one_after_another(self, **layout):
+    def write_sequentially(self, **layout):
         memory = MemoryStore()
         with dk.SetWriter(memory, self.made[0].n_dims, **layout) as writer:
             for i in range(len(self.made)):
@@ -60,7 +60,7 @@ class Sized(Sources):
 
 
 class InBatches(Sources):
-    """Gives sets one at a time."""
+    """A reader that yields one set at a time."""
 
     def read(self, i):
         sets, targets, ids = super().read(i)
@@ -68,7 +68,7 @@ class InBatches(Sources):
             yield sets[k : k + 1], {n: v[k : k + 1] for n, v in targets.items()}, ids[k : k + 1]
 
 
-def imported(reader, part_bytes=64, **layout):
+def import_in_parts(reader, part_bytes=64, **layout):
     memory = MemoryStore()
     with patch.object(store_writing, "PART_BYTES", (part_bytes, part_bytes)):
         dk.import_sets(memory, range(len(reader.made)), reader, **layout)
@@ -86,40 +86,40 @@ SIZES = st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=6), min_size=1
     part_bytes=st.sampled_from([1, 64, 300]),
     scheduler=st.sampled_from(["sync", "threads"]),
 )
-def test_the_same_bits_as_one_writer(sizes, kind, weights, layout, part_bytes, scheduler):
+def test_parallel_import_equals_a_sequential_writer(sizes, kind, weights, layout, part_bytes, scheduler):
     reader = kind(sizes, weights=weights)
-    expected = reader.one_after_another(**layout)
+    expected = reader.write_sequentially(**layout)
     with dask.config.set(scheduler=scheduler):
-        result = imported(reader, part_bytes, **{"shards": None, **layout})
+        result = import_in_parts(reader, part_bytes, **{"shards": None, **layout})
     assert content(result) == content(expected)
     dk.open_sets(result).verify()
 
 
 def test_tasks_of_several_sources_keep_their_sizes():
     reader = Sized([[k % 7 + 1] for k in range(200)])
-    expected = reader.one_after_another(chunk_rows=64)
-    assert content(imported(reader, chunk_rows=64, shards=None)) == content(expected)
+    expected = reader.write_sequentially(chunk_rows=64)
+    assert content(import_in_parts(reader, chunk_rows=64, shards=None)) == content(expected)
 
 
 @pytest.mark.parametrize("sizes", [[[40] * 5] * 30, [[3]] * 200, [[700]] * 12])
-def test_no_source_is_read_more_than_twice(sizes):
+def test_each_source_is_read_twice_apart_from_samples(sizes):
     reader = Sized(sizes)
-    imported(reader, chunk_rows=64, shards=None)
+    import_in_parts(reader, chunk_rows=64, shards=None)
     reads = np.array(reader.reads)
-    assert reads[0] <= 4  # once more for the form
+    assert reads[0] <= 4  # one more read for the data types
     assert reads.max(initial=0, where=np.arange(len(reads)) > 0) <= 3
-    assert (reads > 2).sum() <= MAX_SAMPLED_SOURCES  # once more for the origin
+    assert (reads > 2).sum() <= MAX_SAMPLED_SOURCES  # one more read for the origin
     assert min(reader.reads) >= 1
 
 
-def test_boundaries_that_cut_no_source_are_preferred():
+def test_part_boundaries_between_sources_are_preferred():
     reader = Sized([[27] * 4] * 40)  # 108 rows: every other source begins with a chunk
-    imported(reader, part_bytes=8 * 500, chunk_rows=8, shards=None)
+    import_in_parts(reader, part_bytes=8 * 500, chunk_rows=8, shards=None)
     assert set(reader.reads[1:]) == {1, 2}
-    assert sum(reader.reads[1:]) <= 39 + MAX_SAMPLED_SOURCES  # those are read for the origin too
+    assert sum(reader.reads[1:]) <= 39 + MAX_SAMPLED_SOURCES  # sampled sources are also read for the origin
 
 
-def test_codes_and_sources_of_any_kind():
+def test_uint8_codes_and_arbitrary_source_objects_are_imported():
     def read(source):
         return np.full((3, source["n"], 1), source["code"], np.uint8)
 
@@ -129,13 +129,15 @@ def test_codes_and_sources_of_any_kind():
     assert sets[5].ravel().tolist() == [6] * 5
 
 
-def test_many_segments_of_parts(monkeypatch):
+def test_an_import_with_many_segments_equals_a_sequential_writer(monkeypatch):
     monkeypatch.setattr(store_writing, "PARTS_PER_SEGMENT", 2)
     reader = Sized([[5, 6]] * 9)
-    assert content(imported(reader, 1, chunk_rows=4)) == content(reader.one_after_another(chunk_rows=4))
+    assert content(import_in_parts(reader, 1, chunk_rows=4)) == content(
+        reader.write_sequentially(chunk_rows=4)
+    )
 
 
-def test_parts_name_the_sources_that_overlap_them():
+def test_parts_list_their_overlapping_sources():
     sizes = [np.array(s) for s in ([3, 4], [5], [1, 1], [6])]
     form = {"points": ("float32", (2,))}
     catalogue = Catalogue.of("abcd", [Outline(s, None, form) for s in sizes])
@@ -175,7 +177,7 @@ def test_a_killed_import_leaves_the_old_store(tmp_path):
     ) as run:
         assert run.stdout.readline() == "far\n"
         run.kill()
-    assert len(list(tmp_path.glob(".s.writing-*"))) == 1  # it was in the middle
+    assert len(list(tmp_path.glob(".s.writing-*"))) == 1  # it was killed while writing
     store = dk.open_sets(place)
     assert_same_sets(store.load(), counted_batch(0, 50))
     store.verify()
@@ -185,11 +187,11 @@ def test_a_killed_import_leaves_the_old_store(tmp_path):
 
 
 @pytest.mark.network
-def test_on_a_cluster_of_processes(tmp_path):
+def test_import_compact_and_verify_on_a_process_cluster(tmp_path):
     from distributed import Client
 
     reader = Sized([[50, 60, 70]] * 30)
-    expected = reader.one_after_another(chunk_rows=64)
+    expected = reader.write_sequentially(chunk_rows=64)
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
         with patch.object(store_writing, "PART_BYTES", (4096, 4096)):
             sets = dk.import_sets(tmp_path / "s", range(30), reader, chunk_rows=64, verbose=True)

@@ -1,4 +1,4 @@
-"""Parquet files written by hand: values are right, and damage is refused with the name of the file."""
+"""Parquet files written by hand: values are correct, and damage is refused with the file name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = {"donor": ["a"] * 1000 + ["b"] * 1000, "x": X, "y": -np.arange(N)}
 
 
 def flipped(content, value):
-    """One bit of a value changed: 1234.0 becomes 617.0."""
+    """Flip one bit of a value: 1234.0 becomes 617.0."""
     changed = bytearray(content)
     changed[changed.find(np.float64(value).tobytes()) + 6] ^= 0x10
     return bytes(changed)

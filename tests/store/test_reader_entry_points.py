@@ -1,4 +1,4 @@
-"""Other packages add readers by the entry point group dkdist.readers."""
+"""Other packages register readers with the entry point group dkdist.readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dkdist.io.readers import kinds
 
 
 class LinesReader:
-    """A file is a set, and a line a point."""
+    """Reader of text files: a file is a set, a line is a point."""
 
     def read(self, path):
         return [np.loadtxt(path, ndmin=2)]
@@ -53,7 +53,7 @@ def test_the_command_line_knows_the_suffix(source, tmp_path, monkeypatch, capsys
     assert "1 sets of 3 points in 2 dimensions" in capsys.readouterr().out
 
 
-def test_options_of_other_kinds_are_refused(source, tmp_path, monkeypatch, capsys):
+def test_options_of_other_readers_are_refused(source, tmp_path, monkeypatch, capsys):
     register(monkeypatch, "LinesReader")
     assert main(["import", str(source), str(tmp_path / "sets.zarr"), "--set-id", "id"]) == 2
     assert "--set-id applies to tables only" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Replacing a store is one step: exchanged, rolled back if that fails, recovered if it was cut in two, never half."""
+"""Replacing a store is atomic: names are exchanged, rolled back on failure, and recovered after a crash."""
 
 import contextlib
 import errno
@@ -21,11 +21,11 @@ from .samples import assert_same_sets, random_sets
 
 SETS = random_sets([3, 5, 2, 4])
 OTHER = random_sets([2, 2], seed=1)
-both_ways = pytest.mark.parametrize("atomic", [True, False])
+with_and_without_exchange = pytest.mark.parametrize("atomic", [True, False])
 
 
-def without_exchange(monkeypatch, atomic):
-    """As on a file system that cannot exchange names: then there are two moves."""
+def disable_exchange(monkeypatch, atomic):
+    """Unless ``atomic``, act like a file system that cannot exchange names and needs two moves."""
     if not atomic:
         monkeypatch.setattr(exchange, "exchange_names", lambda one, other: False)
 
@@ -34,8 +34,8 @@ def names(folder):
     return sorted(p.name for p in folder.iterdir())
 
 
-def lines_until_ended(code, *arguments):
-    """What a process prints until it has ended itself."""
+def run_until_exit(code, *arguments):
+    """Return the output of a process that exits with status 7."""
     env = {**os.environ, "PYTHONPATH": str(Path(dkdist.__file__).parents[1])}
     run = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, env=env
@@ -55,7 +55,7 @@ def test_names_are_exchanged_on_this_system(tmp_path):
         exchange.exchange_names(str(tmp_path / "a"), str(tmp_path / "nothing"))
 
 
-@both_ways
+@with_and_without_exchange
 @pytest.mark.parametrize("code", [errno.EBUSY, errno.EXDEV, errno.EACCES])
 def test_a_replacement_that_fails_changes_nothing(tmp_path, monkeypatch, atomic, code):
     old = write_sets(tmp_path / "s", SETS)
@@ -69,7 +69,7 @@ def test_a_replacement_that_fails_changes_nothing(tmp_path, monkeypatch, atomic,
     if atomic:
         monkeypatch.setattr(exchange, "exchange_names", refused)
     else:
-        without_exchange(monkeypatch, atomic)
+        disable_exchange(monkeypatch, atomic)
         monkeypatch.setattr(os, "rename", refused)
     for replace in (
         lambda: write_sets(tmp_path / "s", OTHER, overwrite=True),
@@ -85,7 +85,7 @@ def test_a_replacement_that_fails_changes_nothing(tmp_path, monkeypatch, atomic,
         assert names(tmp_path) == ["s"]
 
 
-ENDED_BETWEEN = """
+EXIT_BETWEEN_MOVES = """
 import os, sys
 from dkdist.io._zarr.location import exchange
 from dkdist.io import write_sets
@@ -104,11 +104,9 @@ os._exit(7)
 
 
 @pytest.mark.parametrize("last", [1, 2, 3])
-def test_a_replacement_in_two_moves_that_was_killed_is_undone_and_a_deleted_store_stays_deleted(
-    tmp_path, last
-):
+def test_a_replacement_killed_between_two_moves_is_recovered(tmp_path, last):
     write_sets(tmp_path / "s", SETS)
-    lines_until_ended(ENDED_BETWEEN, tmp_path / "s", last)
+    run_until_exit(EXIT_BETWEEN_MOVES, tmp_path / "s", last)
     assert (tmp_path / "s").exists() == (last != 2)
     if last == 3:
         assert len(open_sets(tmp_path / "s")) == 1
@@ -121,7 +119,7 @@ def test_a_replacement_in_two_moves_that_was_killed_is_undone_and_a_deleted_stor
     assert names(tmp_path) == ["s"]
 
 
-def test_what_an_earlier_version_moved_aside_is_told_of_and_not_brought_back(tmp_path):
+def test_a_store_moved_aside_by_an_earlier_version_is_named_but_not_restored(tmp_path):
     write_sets(tmp_path / "s", SETS)
     shutil.move(tmp_path / "s", tmp_path / ".s.replaced")
     with pytest.raises(FileNotFoundError, match=r"\.s\.replaced"):
@@ -129,10 +127,10 @@ def test_what_an_earlier_version_moved_aside_is_told_of_and_not_brought_back(tmp
     assert len(write_sets(tmp_path / "s", OTHER)) == 2
 
 
-@both_ways
-def test_readers_see_one_store_or_the_other_while_two_replace_it(tmp_path, monkeypatch, atomic):
-    """Every set of a store says in each point, and in its target, which store it is of."""
-    without_exchange(monkeypatch, atomic)
+@with_and_without_exchange
+def test_readers_never_see_a_mixture_while_two_writers_replace_a_store(tmp_path, monkeypatch, atomic):
+    """All points and targets of a store have one value, which identifies the store."""
+    disable_exchange(monkeypatch, atomic)
     place, over, torn, read, failures = tmp_path / "s", threading.Event(), [], [0], []
 
     def content(k):
@@ -172,7 +170,7 @@ def test_readers_see_one_store_or_the_other_while_two_replace_it(tmp_path, monke
     assert names(tmp_path) == ["s"]
 
 
-def test_of_two_that_replace_one_wins_and_the_other_is_refused(tmp_path):
+def test_of_two_replacing_writers_the_second_commit_is_refused(tmp_path):
     for there in (True, False):
         place = tmp_path / f"s{there}"
         if there:
@@ -187,7 +185,7 @@ def test_of_two_that_replace_one_wins_and_the_other_is_refused(tmp_path):
     assert names(tmp_path) == ["sFalse", "sTrue"]
 
 
-def test_what_came_to_the_place_meanwhile_is_never_removed(tmp_path):
+def test_files_created_during_a_write_are_never_removed(tmp_path):
     writer = SetWriter(tmp_path / "s", 2)
     writer.append(SETS)
     (tmp_path / "s").mkdir()
@@ -198,34 +196,34 @@ def test_what_came_to_the_place_meanwhile_is_never_removed(tmp_path):
     assert names(tmp_path) == ["s"]
 
 
-def test_the_folder_of_a_living_writer_stays_and_that_of_a_dead_one_goes(tmp_path):
+def test_staging_folders_of_dead_writers_are_removed_but_not_of_living_ones(tmp_path):
     alive = SetWriter(tmp_path / "s", 2)
     alive.append(SETS)
     code = (
         "import os, sys\nfrom dkdist.io import SetWriter\nwriter = SetWriter(sys.argv[1], 2)\n"
         "writer.append([[[1.0, 2.0]]])\nos._exit(7)\n"
     )
-    lines_until_ended(code, tmp_path / "s")
+    run_until_exit(code, tmp_path / "s")
     assert len(names(tmp_path)) == 2
     with SetWriter(tmp_path / "s", 2) as third:
         third.append(OTHER)
-        assert len(names(tmp_path)) == 2  # the living one's, and the third's
+        assert len(names(tmp_path)) == 2  # those of the living and the third writer
     with pytest.raises(StoreFormatError, match="another writer committed"):
         alive.close()
     assert names(tmp_path) == ["s"]
 
 
-def test_another_machines_folder_stays(tmp_path, monkeypatch):
+def test_staging_folders_of_other_hosts_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "host", lambda: b"another machine\n")
     writer = SetWriter(tmp_path / "s", 2)
     writer.append(SETS)
     monkeypatch.undo()
-    os.close(writer._lease._staging._owner)  # on some network disks a lock is not seen elsewhere
+    os.close(writer._lease._staging._owner)  # some network disks do not propagate locks
     write_sets(tmp_path / "s", OTHER)
     assert len(names(tmp_path)) == 2
 
 
-def test_a_link_to_a_store_goes_on_leading_to_it(tmp_path):
+def test_replacing_a_symbolic_link_replaces_its_target(tmp_path):
     (tmp_path / "disk").mkdir()
     write_sets(tmp_path / "disk/s", SETS)
     (tmp_path / "s").symlink_to(tmp_path / "disk/s")
@@ -236,7 +234,7 @@ def test_a_link_to_a_store_goes_on_leading_to_it(tmp_path):
     assert names(tmp_path / "disk") == ["s"]
 
 
-def test_a_commit_waits_for_another_and_not_for_ever(tmp_path, monkeypatch):
+def test_a_commit_times_out_while_another_holds_the_lock(tmp_path, monkeypatch):
     write_sets(tmp_path / "s", SETS)
     monkeypatch.setattr(exchange, "LOCK_TIMEOUT_SECONDS", 0.1)
     with (
@@ -248,7 +246,7 @@ def test_a_commit_waits_for_another_and_not_for_ever(tmp_path, monkeypatch):
     assert len(open_sets(tmp_path / "s").append(OTHER)) == 6
 
 
-def test_features_stay_until_those_that_replace_them_are_complete(tmp_path):
+def test_features_stay_readable_until_their_replacement_is_complete(tmp_path):
     import dask.array as da
 
     rows = np.random.default_rng(0).standard_normal((8, 3)).astype("f4")
@@ -269,8 +267,8 @@ def test_features_stay_until_those_that_replace_them_are_complete(tmp_path):
     assert names(tmp_path / "z") == ["features", "zarr.json"]
 
 
-def test_a_folder_that_is_being_made_is_left_alone(tmp_path, monkeypatch):
-    """Another writer moves into its folder just after this one has seen that it is empty."""
+def test_a_staging_folder_under_construction_is_kept(tmp_path, monkeypatch):
+    """Another writer creates its owner file just after this one has listed the folder as empty."""
     hidden = tmp_path / ".s.writing-other"
     hidden.mkdir()
     listed, removed, moved = os.listdir, os.rmdir, []

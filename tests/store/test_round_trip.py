@@ -1,4 +1,4 @@
-"""What is written is read: every kind of collection, selection, batch and chunk."""
+"""Written sets are read back: every kind of collection, selection, batch and chunk."""
 
 import itertools
 import pickle
@@ -27,7 +27,7 @@ small_chunks = st.sampled_from([None, 1, 2, 16])
 
 @settings(max_examples=40, deadline=None)
 @given(collections, small_chunks)
-def test_any_collection_in_any_chunks(sets, chunk_rows):
+def test_any_collection_is_read_back_for_any_chunk_size(sets, chunk_rows):
     store = write_sets(MemoryStore(), sets, chunk_rows=chunk_rows)
     assert len(store) == len(sets)
     assert store.n_points == sets.n_points
@@ -88,7 +88,7 @@ def test_appending_in_batches_equals_one_write(sets, data):
     assert store.verify().n_sets == len(sets)
 
 
-def test_append_across_full_chunks_of_offsets_and_strings():
+def test_appends_across_full_chunks_of_offsets_and_strings():
     n = 140_000
     sets = SampleSets(np.arange(n, dtype="f4")[:, None], np.arange(n + 1))
     names = np.arange(n).astype(str)
@@ -105,7 +105,7 @@ def test_append_across_full_chunks_of_offsets_and_strings():
 
 
 @pytest.mark.parametrize("shards", [64, 16, None])
-def test_shards(tmp_path, shards):
+def test_sharded_stores_are_read_back(tmp_path, shards):
     sets = random_sets([5, 60, 1, 33, 70], 3, (2,))
     write_sets(tmp_path / "s", sets[:3], chunk_rows=16, shards=shards)
     store = open_sets(tmp_path / "s").append(sets[3:])
@@ -116,7 +116,7 @@ def test_shards(tmp_path, shards):
     assert len(objects) == -(-169 // (shards or 16))
 
 
-def test_many_chunks_are_sharded_on_their_own(monkeypatch):
+def test_many_chunks_are_sharded_automatically(monkeypatch):
     monkeypatch.setattr("dkdist.io._zarr.new_arrays.MAX_UNSHARDED_CHUNKS", 4)
     memory = MemoryStore()
     sets = random_sets([50, 50], 1)
@@ -124,7 +124,7 @@ def test_many_chunks_are_sharded_on_their_own(monkeypatch):
     assert sum(key.startswith("points/c") for key in memory._store_dict) == 1
 
 
-def test_targets_and_ids_of_every_kind(tmp_path):
+def test_targets_and_ids_of_every_dtype_are_read_back(tmp_path):
     sets = random_sets([1, 2, 3])
     targets = {
         "y": np.array([1.5, np.nan, 2.0]),
@@ -170,7 +170,7 @@ def test_bad_targets_are_refused_before_anything_is_written(tmp_path, targets, m
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_ids():
+def test_invalid_ids_are_refused():
     with pytest.raises(SampleSetError, match="ids must have one row per set, 2; got 1"):
         write_sets(MemoryStore(), random_sets([2, 2]), ids=["a"])
     with pytest.raises(SampleSetError, match="integers or str"):
@@ -178,7 +178,7 @@ def test_bad_ids():
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2"])
-def test_codes_of_strings(dtype):
+def test_codes_of_strings_are_read_back(dtype):
     sets = SampleSets.from_arrays([np.array([[0], [255]], dtype), np.zeros((3, 1), dtype)])
     store = write_sets(MemoryStore(), sets)
     assert_same_sets(store.load(), sets)
@@ -186,7 +186,7 @@ def test_codes_of_strings(dtype):
     assert store.weights_shape is None
 
 
-def test_addresses(tmp_path, monkeypatch):
+def test_paths_urls_and_zarr_stores_are_accepted(tmp_path, monkeypatch):
     sets = random_sets([3, 4])
     monkeypatch.chdir(tmp_path)
     write_sets("a.zarr", sets)
@@ -207,7 +207,7 @@ def test_addresses(tmp_path, monkeypatch):
         open_sets("")
 
 
-def test_urls():
+def test_fsspec_urls_are_accepted():
     pytest.importorskip("fsspec")
     sets = random_sets([3, 4])
     url = "memory://sets/of/a/test.zarr"
@@ -216,7 +216,7 @@ def test_urls():
     assert_same_sets(pickle.loads(pickle.dumps(open_sets(url))).load(), sets)
 
 
-def test_a_view_is_light_and_knows_its_selection(tmp_path):
+def test_a_view_has_a_small_pickle_and_a_token_of_its_selection(tmp_path):
     store = write_sets(tmp_path / "s", random_sets([3] * 50), ids=np.arange(50))
     view = store[5:45]
     assert len(pickle.dumps(view)) < 600
@@ -239,14 +239,14 @@ def test_a_view_is_light_and_knows_its_selection(tmp_path):
         open_sets(tmp_path / "s", block_sets=0)
 
 
-def test_weights_of_one_set():
+def test_weights_of_one_set_are_read():
     sets = random_sets([3, 4], 2, (2,))
     store = write_sets(MemoryStore(), sets)
     np.testing.assert_array_equal(store.weights_of(-1), sets.weights_of(1))
     assert store.weights_shape == (2,)
 
 
-def test_a_selection_can_be_written_as_a_store_of_its_own(tmp_path, monkeypatch):
+def test_a_selection_can_be_written_to_another_store(tmp_path, monkeypatch):
     monkeypatch.setattr("dkdist.io.set_store.BLOCK_BYTES", 100)
     store = write_sets(tmp_path / "a", random_sets([5] * 30), targets=np.arange(30))
     chosen = store[::-3]
@@ -266,6 +266,6 @@ def test_scattered_reads_decode_a_chunk_once(tmp_path, monkeypatch):
         lambda self, a, b: spans.append((a // 32, -(-b // 32))) or rows(self, a, b),
     )
     store[index].load()
-    # neighbouring reads share at most the one chunk in which a set crosses from one to the next
+    # adjacent reads share at most one chunk, in which a set crosses the boundary
     assert sum(b - a for a, b in spans) <= -(-2000 // 32) + len(spans)
     assert max(b - a for a, b in spans) <= 17

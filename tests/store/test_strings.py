@@ -1,4 +1,4 @@
-"""Strings in a store: the alphabet is part of the commit, grows with appends, and is checked when it is read."""
+"""Strings in a store: the alphabet is part of the commit, grows with appends, and is validated on reading."""
 
 import json
 
@@ -12,18 +12,18 @@ from dkdist.sets import SampleSetError, SampleSets
 WORDS = ["GATTACA", "CAT", "TAG", "A"]
 
 
-def test_strings_come_back_and_appends_grow_the_alphabet(tmp_path):
+def test_strings_are_read_back_and_appends_extend_the_alphabet(tmp_path):
     before = write_sets(tmp_path / "s", WORDS)
     assert (before.alphabet, before.points_dtype) == ("ACGT", np.uint8)
     after = before.append(["UCAT", "ZAG"])
     assert after.alphabet == "ACGTUZ"
     assert after.load().strings() == [*WORDS, "UCAT", "ZAG"]
     assert after[[5, 0]].load().strings() == ["ZAG", "GATTACA"]
-    assert before.load().strings() == WORDS  # a view goes on reading its own commit
+    assert before.load().strings() == WORDS  # a view keeps reading its own commit
     assert open_sets(tmp_path / "s").append(["CAT"]).alphabet == "ACGTUZ"
 
 
-def test_batches_with_alphabets_of_their_own_make_one_store(tmp_path):
+def test_batches_with_different_alphabets_make_one_store(tmp_path):
     with SetWriter(tmp_path / "s", 1) as writer:
         for word in WORDS:
             writer.append(SampleSets.from_strings([word]))
@@ -43,7 +43,7 @@ def test_bytes_and_integers_have_no_alphabet(tmp_path):
     assert "alphabet" not in json.loads((tmp_path / "s" / "zarr.json").read_text())["attributes"]["dkdist"]
 
 
-def test_what_does_not_fit_is_refused(tmp_path):
+def test_incompatible_appends_are_refused(tmp_path):
     store = write_sets(tmp_path / "s", WORDS)
     with pytest.raises(StoreFormatError, match=r"appended sets must be text, .*; got points or codes"):
         store.append([b"ACG"])
@@ -57,7 +57,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("alphabet", ["ACG", "AACT", 7, ""])
-def test_an_alphabet_that_was_changed_is_refused(tmp_path, alphabet):
+def test_a_modified_alphabet_is_refused(tmp_path, alphabet):
     write_sets(tmp_path / "s", WORDS)
     file = tmp_path / "s" / "zarr.json"
     document = json.loads(file.read_text())

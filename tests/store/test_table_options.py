@@ -1,4 +1,4 @@
-"""Options of tables: how CSV files are written, rows that are dropped, and all problems of a table in one error."""
+"""Options of tables: CSV dialects, dropped rows, and one error for all problems of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POINTS = [[1.5, 2], [-1.5, 1000], [0.25, 3]]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "cp1252", "utf-16"])
-def test_files_of_other_countries(tmp_path, encoding):
+def test_csv_dialects_and_encodings_are_read(tmp_path, encoding):
     path = tmp_path / "a.csv"
     path.write_text(GERMAN, encoding=encoding)
     reader = dk.TableReader("spender", targets=["größe"], delimiter=";", decimal=",", encoding=encoding)
@@ -60,7 +60,7 @@ def test_a_wrong_delimiter_or_encoding_is_named(tmp_path):
         ({"missing_points": "skip"}, "missing_points must be 'raise' or 'drop'; got 'skip'"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options, words):
+def test_invalid_options_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         dk.TableReader("id", **options)
 
@@ -86,7 +86,7 @@ def test_rows_with_missing_values_may_be_dropped(tmp_path, suffix, in_order, cap
     with caplog.at_level(logging.INFO, "dkdist.importing"):
         reader = dk.TableReader("id", targets=["age"], missing_points="drop")
         sets = dk.import_sets(MemoryStore(), [path], reader)
-    assert sets.names == ("x", "y")  # what counts the rows counts the dropped ones too
+    assert sets.names == ("x", "y")  # 'index' counts all rows, so it is omitted as an index
     assert sets.ids.tolist() == ["a", "b"]
     expected = [[[1, 1]] if in_order else [[1, 1], [7, 7]], [[5, 5]]]
     assert [result.tolist() for result in sets] == expected
@@ -95,7 +95,7 @@ def test_rows_with_missing_values_may_be_dropped(tmp_path, suffix, in_order, cap
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_rows_are_named_by_their_numbers_in_the_file(tmp_path, suffix, monkeypatch):
+def test_errors_give_row_numbers_of_the_file_despite_dropped_rows(tmp_path, suffix, monkeypatch):
     monkeypatch.setattr(table_source, "PIECE_ROWS", 2)
     path = tmp_path / f"a{suffix}"
     for name, value, words in (

@@ -1,4 +1,4 @@
-"""An append never writes over what is committed: every object of the last commit stays as it was until the next."""
+"""An append never overwrites committed data: every object of the last commit is unchanged until the next commit."""
 
 import contextlib
 import errno
@@ -17,7 +17,7 @@ Y, IDS = np.arange(6) / 7, np.array(list("abcdef"))
 
 
 class Watched(WrapperStore):
-    """A store that notes what is written over, and stops the writer before one of its writes."""
+    """A store that detects overwritten objects and can fail from a given write on."""
 
     def __init__(self, store):
         super().__init__(store)
@@ -33,7 +33,7 @@ class Watched(WrapperStore):
         await super().set(key, value, *args)
 
 
-def written(store, shards):
+def write_three_sets(store, shards):
     write_sets(store, SETS[:3], Y[:3], IDS[:3], chunk_rows=16, shards=shards)
 
 
@@ -44,11 +44,11 @@ def append_rest(store, first=3):
 
 
 @pytest.mark.parametrize("shards", [None, 64])
-def test_an_append_writes_over_nothing_that_is_committed(shards, monkeypatch):
+def test_an_append_overwrites_no_committed_chunk(shards, monkeypatch):
     watched = Watched(MemoryStore())
-    written(watched, shards)
+    write_three_sets(watched, shards)
     watched.protected = {k: v.to_bytes() for k, v in watched._store._store_dict.items()}
-    monkeypatch.setattr(writer_module, "merge_tails", lambda *args: None)  # what comes after the commit
+    monkeypatch.setattr(writer_module, "merge_tails", lambda *args: None)  # the step after the commit
     append_rest(watched)
     assert_same_sets(open_sets(watched).load(), SETS)
     for key, value in watched.protected.items():
@@ -56,12 +56,12 @@ def test_an_append_writes_over_nothing_that_is_committed(shards, monkeypatch):
             assert watched._store._store_dict[key].to_bytes() == value
 
 
-def stop_writers(shards, steps):
-    """Stop an append before some of its writes; look at what is there, and go on."""
+def check_stopped_appends(shards, steps):
+    """Stop an append before some of its writes, check the store, and append again."""
     committed = set()
     for stop_at in steps:
         watched = Watched(MemoryStore())
-        written(watched, shards)
+        write_three_sets(watched, shards)
         view, watched.writes, watched.stop_at = open_sets(watched), 0, stop_at
         with contextlib.suppress(OSError):
             append_rest(watched)
@@ -87,21 +87,21 @@ def stop_writers(shards, steps):
 
 
 @pytest.mark.parametrize("shards", [None, 64])
-def test_a_writer_that_is_stopped_leaves_a_commit_and_the_next_one_goes_on(shards):
-    stop_writers(shards, range(2, 200, 6))
+def test_a_stopped_append_leaves_a_commit_and_can_be_repeated(shards):
+    check_stopped_appends(shards, range(2, 200, 6))
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("shards", [None, 64])
-def test_a_writer_that_is_stopped_anywhere_leaves_a_commit_and_the_next_one_goes_on(shards):
-    stop_writers(shards, range(200))
+def test_an_append_stopped_at_any_write_leaves_a_commit(shards):
+    check_stopped_appends(shards, range(200))
 
 
 @pytest.mark.parametrize("shards", [None, 64])
-def test_an_append_that_was_never_settled_is_read_and_settled_by_the_next(tmp_path, monkeypatch, shards):
+def test_unmerged_tails_are_readable_and_merged_by_the_next_append(tmp_path, monkeypatch, shards):
     settle = writer_module.merge_tails
     for place in (tmp_path / "s", MemoryStore()):
-        written(place, shards)
+        write_three_sets(place, shards)
         monkeypatch.setattr(writer_module, "merge_tails", lambda *args: None)
         append_rest(place)
         store = open_sets(place)
@@ -111,14 +111,15 @@ def test_an_append_that_was_never_settled_is_read_and_settled_by_the_next(tmp_pa
         monkeypatch.setattr(writer_module, "merge_tails", settle)
         later = store.append(SETS[:1], Y[:1], ["g"])
         assert_same_sets(later[:6].load(), SETS)
-        assert_same_sets(store.load(), SETS)  # a view of the commit before, opened when its tails lay apart
+        # a view of the previous commit, opened before its tails were merged
+        assert_same_sets(store.load(), SETS)
         later.verify()
 
 
-def test_a_copy_of_an_older_writer_that_comes_late_harms_nothing():
-    """Elsewhere than on local disks a tail is copied; a slow writer may copy its own over that of the next."""
+def test_a_late_tail_copy_of_an_older_writer_does_no_damage():
+    """Stores that are not local copy tails; a slow writer may overwrite the tail of the next writer."""
     memory = MemoryStore()
-    written(memory, None)
+    write_three_sets(memory, None)
     open_sets(memory).append(SETS[3:4], Y[3:4], IDS[3:4])
     late = {k: v for k, v in memory._store_dict.items() if "/c/" in k}
     open_sets(memory).append(SETS[4:5], Y[4:5], IDS[4:5])
