@@ -60,6 +60,9 @@ from .io import (
     CytometryReader as CytometryReader,
 )
 from .io import (
+    LazySets as LazySets,
+)
+from .io import (
     LidarReader as LidarReader,
 )
 from .io import (
@@ -76,6 +79,9 @@ from .io import (
 )
 from .io import (
     TableReader as TableReader,
+)
+from .io import (
+    as_sets as as_sets,
 )
 from .io import (
     open_sets as open_sets,

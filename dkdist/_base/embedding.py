@@ -44,7 +44,7 @@ from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_views
 from dkdist._runtime.blocks import DaskArray
 from dkdist._runtime.process import materialize_params, warn
 from dkdist._utils.validation import find_stacklevel
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.sets import SampleSetError, SampleSets
 
 
@@ -108,14 +108,14 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         raise NotImplementedError
 
     @overload
-    def transform(self, X: SetStore) -> DaskArray: ...
+    def transform(self, X: LazySets) -> DaskArray: ...
     @overload
     def transform(self, X: SetsInMemory) -> F32: ...
     def transform(self, X: Any) -> Any:
         """Return rows of the sets X: (n_sets, m) float32, a dask array for a store, otherwise an ndarray."""
         sets = self._check_transform_sets(X)
         rows = transform_sets(self.spec_, sets, self._label, skip=should_skip(self))
-        source = X if isinstance(X, (SampleSets, SetStore)) else sets
+        source = X if isinstance(X, (SampleSets, LazySets)) else sets
         return apply_set_output(self, attach_index(rows, source))
 
     def _check_transform_sets(self, X: Any) -> Sets:
@@ -123,7 +123,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return check_fitted_sets(self, X, text=self._accepts_strings)
 
     @overload
-    def fit_transform(self, X: SetStore, y: Any = None, **params: Any) -> DaskArray: ...
+    def fit_transform(self, X: LazySets, y: Any = None, **params: Any) -> DaskArray: ...
     @overload
     def fit_transform(self, X: SetsInMemory, y: Any = None, **params: Any) -> F32: ...
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
@@ -192,9 +192,9 @@ def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -
     """Return rows (n_sets, m) float32: a dask array for a store, an ndarray for sets in memory."""
     if isinstance(sets, SampleSets):
         return _embed_in_memory(spec, sets, skip)
-    views, bounds, read_bytes = block_views(sets, 4 * spec.n_features)
+    source, bounds, read_bytes = block_views(sets, 4 * spec.n_features)
     label += "_skip" * skip  # rows of invalid sets are NaN, so the array needs another name
-    return lazy_from_views(partial(_embed_view, skip), spec, views, bounds, label, read_bytes)
+    return lazy_from_views(partial(_embed_view, skip), spec, source, bounds, label, read_bytes)
 
 
 def _embed_in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
@@ -239,7 +239,7 @@ def _embed_finite(parameters: EmbeddingParameters, sets: SampleSets, first: int)
         return rows
 
 
-def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, first: int) -> F32:
+def _embed_view(skip: bool, parameters: EmbeddingParameters, view: LazySets, first: int) -> F32:
     nan_row = np.full((1, parameters.spec.n_features), np.nan, np.float32), np.zeros(1, np.int64)
     positions = range(first, first + len(view))
     pieces = partial(_embed_pieces, parameters) if is_additive(parameters) else None
@@ -257,7 +257,7 @@ def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tup
     return _embed_finite(parameters, sets, first), outside
 
 
-def _embed_pieces(parameters: AdditiveParameters, view: SetStore, first: int) -> tuple[F32, I64]:
+def _embed_pieces(parameters: AdditiveParameters, view: LazySets, first: int) -> tuple[F32, I64]:
     outside = np.zeros(1, np.int64)
 
     def count(points: F32) -> None:

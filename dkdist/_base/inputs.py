@@ -50,19 +50,19 @@ from dkdist._base.sampling import (
 )
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import column_bounds
-from dkdist._runtime.arrays import block_bounds
-from dkdist._runtime.blocks import Blocks, require_known_chunks, source_blocks
+from dkdist._runtime.blocks import Blocks, BlockSource, require_known_chunks, source_blocks
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.run import resources
 from dkdist._utils.validation import require_same_names
-from dkdist.io import SetStore
+from dkdist.io.as_sets import as_sets, is_foreign
+from dkdist.io.lazy_sets import LazySets
 from dkdist.io.set_pieces import MAX_WHOLE_SET_BYTES, read_pieces, read_weights
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.origins import common_origin
 
 
 def embed_in_pieces(
-    parameters: AdditiveParameters, view: SetStore, first: int, inspect: Callable[[F32], None]
+    parameters: AdditiveParameters, view: LazySets, first: int, inspect: Callable[[F32], None]
 ) -> F32:
     """Return the row (1, m) of the only set of a view, at position ``first``; call ``inspect`` for each piece."""
     total = _total_weight(view, first)
@@ -74,7 +74,7 @@ def embed_in_pieces(
 
 
 def summarize_pieces(
-    fraction: float | None, view: SetStore, first: int
+    fraction: float | None, view: LazySets, first: int
 ) -> tuple[F32, F32, PooledSample | None]:
     """Check the weights of the only set of a view; return bounds (low, high) and a sample of ``fraction`` of it."""
     mean = np.array([_total_weight(view, first) / view.n_points])
@@ -91,7 +91,7 @@ def summarize_pieces(
     return np.min(lows, axis=0), np.max(highs, axis=0), concatenate_samples(samples) if samples else None
 
 
-def sample_pieces(n_each: int, seed: int, view: SetStore, first: int) -> F32:
+def sample_pieces(n_each: int, seed: int, view: LazySets, first: int) -> F32:
     """Return up to ``n_each`` random points of positive weight of the only set of a view, at position ``first``."""
     n = view.n_points if view.weights_shape is None else sum(int((w > 0).sum()) for w in read_weights(view))
     selected = random_subset(n, n_each, seed, first)
@@ -104,7 +104,7 @@ def sample_pieces(n_each: int, seed: int, view: SetStore, first: int) -> F32:
     return np.concatenate(parts)
 
 
-def _total_weight(view: SetStore, first: int) -> float:
+def _total_weight(view: LazySets, first: int) -> float:
     """Return the sum of all weights; raise `SampleSetError` if one is negative or the sum is 0."""
     if view.weights_shape is None:
         return float(view.n_points)
@@ -122,20 +122,20 @@ def _total_weight(view: SetStore, first: int) -> float:
 
 
 NO_POSITIONS = np.empty(0, np.int64)
-Sets = SampleSets | SetStore
+Sets = SampleSets | LazySets
 SetsInMemory = SampleSets | Sequence[Any] | NDArray[Any]
 """Collections whose rows are NumPy arrays: sets, a list of arrays or of strings, or an array (N, n, d)."""
-SetsLike = SetsInMemory | SetStore
+SetsLike = SetsInMemory | LazySets
 """Collections of sets that estimators and functions accept."""
 
 
 def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False, origin: F64 | None = None) -> Sets:
-    """Return X as `SampleSets`, or X itself if it is a store.
+    """Return X as `SampleSets`, or as `LazySets` if it is a store or another lazy collection.
 
     X must contain at least one set, of ``n_dims`` dimensions unless that is None. Points are relative to ``origin`` (of
     a fitted estimator), by default to their own origin. Strings raise an error unless ``text`` is true.
     """
-    sets = X if isinstance(X, SetStore) else as_sample_sets(X, origin)
+    sets = as_sets(X) if isinstance(X, LazySets) or is_foreign(X) else as_sample_sets(X, origin)
     if sets.alphabet is not None and not text:
         raise SampleSetError(
             "all sets are strings, which have no coordinates. Embed them with "
@@ -193,7 +193,7 @@ def error_context(which: str) -> Iterator[None]:
 
 def _require_one_channel(sets: Sets) -> None:
     # Checked for the whole collection, so that on_error="skip" does not skip every set.
-    if isinstance(sets, SetStore):
+    if isinstance(sets, LazySets):
         shape = sets.weights_shape or ()
     else:
         shape = () if sets.weights is None else sets.weights.shape[1:]
@@ -203,22 +203,16 @@ def _require_one_channel(sets: Sets) -> None:
         )
 
 
-def block_views(
-    sets: SetStore, row_bytes: int, max_sets: int | None = None
-) -> tuple[list[SetStore], I64, int]:
-    """Return views of blocks of whole sets of a store, their bounds, and the bytes that one pass reads."""
-    point_bytes, block_sets = 4 * sets.read_dims, sets.block_sets
-    if block_sets is not None and max_sets is not None:
-        block_sets = min(block_sets, max_sets)
-    bounds = block_bounds(sets.sizes, point_bytes, row_bytes, block_sets)
-    views = [sets[a:b] for a, b in itertools.pairwise(bounds.tolist())]
-    return views, bounds, sets.n_points * point_bytes
+def block_views(sets: LazySets, row_bytes: int, max_sets: int | None = None) -> tuple[BlockSource, I64, int]:
+    """Return blocks of whole sets of a lazy collection, their bounds, and the bytes that one pass reads."""
+    bounds = sets.block_bounds(row_bytes, max_sets)
+    return sets.block_source(bounds), bounds, sets.n_points * 4 * sets.read_dims
 
 
-def lazy_blocks(sets: SetStore, row_bytes: int = 0, max_sets: int | None = None) -> Blocks:
-    """Return blocks of up to ``max_sets`` sets of a store; tasks load them and can skip invalid sets."""
-    views, bounds, read_bytes = block_views(sets, row_bytes, max_sets)
-    return source_blocks(views, bounds, read_bytes, load=False)
+def lazy_blocks(sets: LazySets, row_bytes: int = 0, max_sets: int | None = None) -> Blocks:
+    """Return blocks of up to ``max_sets`` sets of a lazy collection; tasks load them and can skip invalid sets."""
+    source, bounds, read_bytes = block_views(sets, row_bytes, max_sets)
+    return source_blocks(source, bounds, read_bytes, load=False)
 
 
 def map_set_blocks(work: Callable[[Any, int], Any], sets: Sets, label: str) -> list[Any]:
@@ -278,10 +272,10 @@ def summarize(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = 
     return summary
 
 
-def summary_bytes(sets: SetStore) -> int:
+def summary_bytes(sets: LazySets) -> int:
     """Return the memory of `summarize` on a store in this process: blocks in flight and a sample of points."""
     n_dims = sets.n_dims
-    bounds = block_bounds(sets.sizes, 4 * sets.read_dims, 0, sets.block_sets)
+    bounds = sets.block_bounds()
     ends = np.concatenate([[0], np.cumsum(sets.sizes)])[bounds]
     block_bytes = 4 * sets.read_dims * int(np.diff(ends).max())
     n_threads = min(resources().threads, len(bounds) - 1)
@@ -334,7 +328,7 @@ def _summarize_block(
     return DataSummary(low, high, NO_POSITIONS, "", sample)
 
 
-def _summarize_pieces(fraction: float | None, view: SetStore, first: int) -> DataSummary:
+def _summarize_pieces(fraction: float | None, view: LazySets, first: int) -> DataSummary:
     low, high, sample = summarize_pieces(fraction, view, first)
     return DataSummary(low, high, NO_POSITIONS, "", sample)
 
@@ -387,7 +381,7 @@ def sample_sets(sets: Sets, bad: I64, n_sets: int, n_points: int) -> SampleSets:
 
 def load_points(sets: Sets) -> SampleSets:
     """Load the points of sets; ids and targets of stored sets are not read."""
-    return sets.points_alone() if isinstance(sets, SetStore) else sets
+    return sets.points_alone() if isinstance(sets, LazySets) else sets
 
 
 def sample_points(sets: Sets, bad: I64, seed: int) -> F32:
@@ -412,7 +406,7 @@ def _map_sample(
     work: Callable[[SampleSets, int], Any],
     sets: Sets,
     positions: I64,
-    pieces: Callable[[SetStore, int], Any] | None = None,
+    pieces: Callable[[LazySets, int], Any] | None = None,
 ) -> list[Any]:
     sample = sets if len(positions) == len(sets) else sets[positions]
     return run_skipping_invalid(work, sample, positions, None, skip=False, pieces=pieces).results
@@ -434,7 +428,7 @@ def _sample_points(n_each: int, seed: int, positions: I64, sets: SampleSets, fir
 
 def require_feature_rows(estimator: Any, X: Any) -> None:
     """Raise unless X is a 2-D array-like of features: sets, paths and masked arrays are not."""
-    if isinstance(X, (SampleSets, SetStore)):
+    if isinstance(X, (SampleSets, LazySets)):
         raise ValueError(
             f"X of {type(estimator).__name__} must be rows of features; got sample sets ({type(X).__name__}). Put an "
             "embedding such as DivergenceEmbedding before it in a pipeline."

@@ -17,8 +17,8 @@ import numpy as np
 from dkdist._base.parameter_checks import check_choice
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.process import warn
-from dkdist.io import SetStore, StoreFormatError
-from dkdist.io._zarr.reading import CommitReader
+from dkdist.io import StoreFormatError
+from dkdist.io.lazy_sets import LazySets
 from dkdist.io.set_pieces import in_pieces
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.point_checks import locate
@@ -43,12 +43,12 @@ class PartialResult(Generic[T]):
 
 def run_skipping_invalid(
     work: Callable[[SampleSets, int], T],
-    sets: SampleSets | SetStore,
+    sets: SampleSets | LazySets,
     positions: Positions,
     fill_value: T,
     *,
     skip: bool,
-    pieces: Callable[[SetStore, int], T] | None = None,
+    pieces: Callable[[LazySets, int], T] | None = None,
 ) -> PartialResult[T]:
     """Call ``work(sets, position of the first set)`` on all sets, or on the parts without invalid sets.
 
@@ -62,12 +62,12 @@ def run_skipping_invalid(
         part, part_positions = parts.pop()
         first = int(part_positions[0])
         try:
-            if not isinstance(part, SetStore):
+            if not isinstance(part, LazySets):
                 result = work(part, first)
             elif pieces is not None and len(part) == 1 and in_pieces(part):
                 result = pieces(part, first)
             else:
-                result = work(part.points_alone(), first)
+                result = work(part.points_alone(first), first)
         except (SampleSetError, StoreFormatError) as error:
             if len(part) > 1:
                 size = -(-len(part) // N_SPLIT_PARTS)
@@ -80,22 +80,17 @@ def run_skipping_invalid(
             output.reason = output.reason or str(error)
             result = fill_value
         output.results.append(result)
-    if output.bad and isinstance(sets, SetStore):
-        _require_current(sets)  # if the store was replaced, its sets did not cause the error
+    if output.bad and isinstance(sets, LazySets):
+        sets.require_current()  # if the store was replaced, its sets did not cause the error
     return output
 
 
-def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:
+def _raise_named(error: ValueError, sets: SampleSets | LazySets, position: int) -> None:
     """Raise the error with the position of the set in the user's collection, which may be a view of the store."""
-    if isinstance(sets, SetStore) and isinstance(error, StoreFormatError):
-        _require_current(sets)
+    if isinstance(sets, LazySets) and isinstance(error, StoreFormatError):
+        sets.require_current()
         raise StoreFormatError(f"set {position} cannot be read: {error}") from error
     raise error
-
-
-def _require_current(sets: SetStore) -> None:
-    """Raise unless the store exists and still has the commit of this view."""
-    CommitReader(sets._address, sets._commit)
 
 
 def should_skip(estimator: Any) -> bool:

@@ -16,7 +16,7 @@ from sklearn.utils._set_output import _get_output_config
 
 from dkdist._numba.arrays import Array
 from dkdist._runtime.blocks import is_lazy, require_known_chunks
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.indexing import align_to_ids, has_default_index, has_index, is_in_id_order, load_collection
 
@@ -68,7 +68,7 @@ def attach_index(rows: Any, sets: Any) -> Any:
         return rows
     _OWNERS[id(rows)] = owner
     weakref.finalize(rows, _OWNERS.pop, id(rows), None).atexit = False
-    if isinstance(sets, (SampleSets, SetStore)) and owner is not None:
+    if isinstance(sets, (SampleSets, LazySets)) and owner is not None:
         _EMBEDDED.add(sets)
     return rows
 
@@ -76,7 +76,7 @@ def attach_index(rows: Any, sets: Any) -> Any:
 def find_ids(rows: Any) -> Array | None:
     """Return the ids of sets, or of the sets that rows belong to; None if unknown."""
     owner = _owner_of(rows)
-    ids: Array | None = owner.ids if isinstance(owner, SetStore) else owner
+    ids: Array | None = owner.ids if isinstance(owner, LazySets) else owner
     return None if owner is UNKNOWN_OWNER else ids
 
 
@@ -134,7 +134,7 @@ def align_to_index(X: Any, **targets: Any) -> tuple[Any, ...]:
 def _owner_of(X: Any) -> Any:
     if isinstance(X, SampleSets):
         return X.ids
-    if isinstance(X, SetStore):
+    if isinstance(X, LazySets):
         return X if X.has_ids else None
     return X.owner if isinstance(X, UnalignedRows) else _OWNERS.get(id(X), UNKNOWN_OWNER)
 

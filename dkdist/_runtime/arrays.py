@@ -20,7 +20,7 @@ from dask.typing import Key
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime._dask_private import GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES
-from dkdist._runtime.blocks import max_block_sets, row_blocks
+from dkdist._runtime.blocks import BlockSource, max_block_sets, row_blocks
 from dkdist._runtime.map_reduce import map_blocks, map_pieces
 from dkdist._runtime.process import materialize_params, require_same_cpu
 
@@ -47,20 +47,20 @@ def block_bounds(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int |
 def lazy_from_views(
     function: Callable[[Any, Any, int], Any],
     spec: Any,
-    views: Sequence[Any],
+    source: BlockSource,
     bounds: I64,
     label: str,
     read_bytes: int,
 ) -> da.Array:
-    """Return a lazy float32 array (n_sets, spec.n_features) from views of sets.
+    """Return a lazy float32 array (n_sets, spec.n_features) from blocks of sets.
 
-    Block i is ``function(spec.materialize(), views[i], bounds[i])``.
+    Block i is ``function(spec.materialize(), view of block i, bounds[i])``.
     """
-    name = f"{label}-{tokenize(spec, [view.__dask_tokenize__() for view in views])}"
-    calls = [(view, int(start)) for view, start in zip(views, bounds[:-1], strict=True)]
-    graph = _block_tasks(function, spec, calls, name, label)
+    name = f"{label}-{tokenize(spec, source.token)}"
+    calls = [(view, int(start)) for view, start in zip(source.arguments, bounds[:-1], strict=True)]
+    graph = _block_tasks(function, spec, calls, name, label) | dict(source.layer)
     layer = MaterializedLayer(graph, annotations={"dkdist_read_bytes": read_bytes})
-    layers = HighLevelGraph({name: layer}, {name: set()})
+    layers = HighLevelGraph.from_collections(name, layer, dependencies=list(source.arrays))  # type: ignore[arg-type]
     return _dask_array(layers, name, np.diff(bounds), spec.n_features)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
+from dask.core import flatten
 from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
@@ -202,6 +203,7 @@ def split_graph(
     graph: Mapping[Key, GraphNode], keys: Sequence[Key]
 ) -> tuple[list[BlockTask], dict[Key, GraphNode]]:
     """Split a graph into one private task per key and the nodes that more than one key needs."""
+    graph = copy_shared_chunks(graph)
     owner: dict[Key, Key | None] = {}  # None for shared nodes
     for key in keys:
         _assign_owners(graph, key, owner)
@@ -253,16 +255,110 @@ def _collect_private_nodes(
             stack.extend((dep, False) for dep in graph[k].dependencies)
 
 
-def source_blocks(views: Sequence[Any], bounds: I64, read_bytes: int, *, load: bool = True) -> Blocks:
-    """Return blocks of whole sets: each view of a store is loaded inside the task that uses it.
+@dataclass(frozen=True)
+class RowAssembly:
+    """Function that makes a block of sets from rows of chunks; chunks that few blocks need are computed for each."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function."""
+        return self.function(*args)
+
+
+# A chunk on the border of two blocks is computed for each; one that more blocks need is computed once and kept in
+# memory until they are done: python -m pytest tests/io/test_as_sets.py -k chunks
+MAX_CHUNK_COPIES = 4
+
+
+def copy_shared_chunks(graph: Mapping[Key, GraphNode]) -> Mapping[Key, GraphNode]:
+    """Return the graph with a copy of nodes that up to four assemblies of blocks share, for each of them.
+
+    A shared value would be kept in memory until its last block is done, on a cluster even until the end of the run.
+    """
+    assemblies = [key for key, node in graph.items() if isinstance(getattr(node, "func", None), RowAssembly)]
+    if not assemblies:
+        return graph
+    counts: dict[Key, int] = {}
+    for assembly in assemblies:
+        stack, visited = list(graph[assembly].dependencies), set[Key]()
+        while stack:
+            key = stack.pop()
+            if key not in visited and counts.get(key, 0) <= MAX_CHUNK_COPIES:
+                visited.add(key)
+                counts[key] = counts.get(key, 0) + 1
+                stack.extend(graph[key].dependencies)
+    copied = dict(graph)
+    for i, assembly in enumerate(assemblies):
+        _copy_dependencies(copied, assembly, counts, i)
+    return copied
+
+
+def _copy_dependencies(graph: dict[Key, GraphNode], assembly: Key, counts: Mapping[Key, int], i: int) -> None:
+    """Replace nodes below assembly i that few assemblies share by copies with keys of their own."""
+    renamed: dict[Key, Key] = {}
+    stack = [(assembly, False)]
+    while stack:
+        key, ready = stack.pop()
+        node, count = graph[key], counts.get(key, 1)
+        if count > MAX_CHUNK_COPIES or key in renamed or isinstance(node, (DataNode, FutureNode)):
+            continue
+        if not ready:
+            stack.append((key, True))
+            stack.extend((dependency, False) for dependency in node.dependencies)
+            continue
+        new_key = ("copy", i, str(key)) if count > 1 else key
+        renamed[key] = new_key
+        graph[new_key] = node.substitute(renamed, key=new_key)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class BlockSource:
+    """What tasks need of the blocks of a collection of sets.
+
+    ``arguments`` are views that tasks read themselves, or references to nodes of ``layer``, which depends on Dask
+    ``arrays``. ``token`` is equal for equal sets.
+    """
+
+    arguments: Sequence[Any]
+    token: Any
+    layer: Mapping[Key, GraphNode] = field(default_factory=dict)
+    arrays: Sequence[da.Array] = ()
+
+    @classmethod
+    def of_views(cls, views: Sequence[Any]) -> BlockSource:
+        """Return the source of views that tasks read themselves."""
+        return cls(views, [view.__dask_tokenize__() for view in views])
+
+    @property
+    def keys(self) -> list[Key]:
+        """Keys of the nodes of all blocks; empty for views."""
+        return list(self.layer)
+
+
+def source_blocks(source: BlockSource, bounds: I64, read_bytes: int, *, load: bool = True) -> Blocks:
+    """Return blocks of whole sets: each view is loaded inside the task that uses it.
 
     Without ``load`` the blocks are the views: the consumer loads them and handles sets that cannot be read.
     """
-    name = "sets_" + tokenize([view.__dask_tokenize__() for view in views])
-    if not load:
-        return Blocks(name, bounds, value_tasks(name, views), read_bytes=read_bytes)
+    name = "sets_" + tokenize(source.token)
     loader = methodcaller("load")
-    tasks = [BlockTask((name, i), (Task((name, i), loader, view),), ()) for i, view in enumerate(views)]
+    if source.layer:
+        graph: dict[Key, GraphNode] = {}
+        for array in source.arrays:
+            graph |= graph_nodes(array, list(flatten(array.__dask_keys__())))
+        keys = source.keys
+        graph |= source.layer
+        if load:
+            graph |= {(name, i): Task((name, i), loader, TaskRef(key)) for i, key in enumerate(keys)}
+            keys = [(name, i) for i in range(len(keys))]
+        tasks, shared = split_graph(graph, keys)
+        return Blocks(name, bounds, tasks, shared, read_bytes=read_bytes)
+    if not load:
+        return Blocks(name, bounds, value_tasks(name, source.arguments), read_bytes=read_bytes)
+    tasks = [
+        BlockTask((name, i), (Task((name, i), loader, view),), ()) for i, view in enumerate(source.arguments)
+    ]
     return Blocks(name, bounds, tasks, read_bytes=read_bytes)
 
 

@@ -36,7 +36,7 @@ from dkdist._base.invalid_sets import name_pair_errors, require_finite_distances
 from dkdist._numba.arrays import F32, I64, Array
 from dkdist._numba.compilation import jit
 from dkdist._numba.elementary import f32
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.origins import MAX_SAMPLE_ROWS, MAX_SAMPLE_VALUES, MIN_OFFSET_RATIO
 from dkdist.sets.point_checks import locate
@@ -296,7 +296,7 @@ def require_kind(distance: Distance, sets: Sets) -> None:
         )
     if distance.codes and isinstance(distance, Distance):
         distance.for_alphabet(None if sets.alphabet is None else sets.alphabet + distance.symbols)
-    has_weights = sets.weights_shape is not None if isinstance(sets, SetStore) else sets.weights is not None
+    has_weights = sets.weights_shape is not None if isinstance(sets, LazySets) else sets.weights is not None
     if has_weights and not distance.takes_weights:
         raise SampleSetError(
             f"{name} does not use weights; got weights in all sets. Omit them, or use a distance "

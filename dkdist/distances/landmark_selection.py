@@ -23,7 +23,7 @@ from dkdist._numba.points import read_only
 from dkdist.distances._landmark_selection_numba import select_columns
 from dkdist.distances._tuning import DEFAULT_N_LANDMARKS, RELATIVE_PENALTY
 from dkdist.distances.base import Distance, require_kind, require_squares
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.sets import SampleSetError, SampleSets
 
 
@@ -85,7 +85,7 @@ def user_landmarks(
         sampler = [sampler(rng) for _ in range(n_components or DEFAULT_N_LANDMARKS)]
     with error_context("one of the random objects of sampler"):
         objects = check_sets(sampler, text=True, origin=sets.origin)
-        objects = objects.load() if isinstance(objects, SetStore) else objects
+        objects = objects.load() if isinstance(objects, LazySets) else objects
         _require_same_kind(objects, sets)
         if sets.alphabet is not None:
             objects = SampleSets.from_strings(objects.strings(), sets.alphabet)

@@ -39,7 +39,7 @@ from dkdist.distances.distance_embedding_params import (
     Landmarks,
     MixingMatrix,
 )
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.sets import SampleSets
 
 
@@ -183,7 +183,7 @@ def _with_scale(spec: DistanceSpec, centre: F64, scale: F64) -> DistanceSpec:
 
 
 def _block_moments(sets: Sets, positions: I64, spec: DistanceSpec, moments: Any) -> list[Any]:
-    if isinstance(sets, SetStore):
+    if isinstance(sets, LazySets):
         blocks = lazy_blocks(sets, 4 * spec.n_features)
         block_positions = [positions[a:b] for a, b in itertools.pairwise(blocks.bounds.tolist())]
         return list(map_blocks(blocks, moments, block_positions, label="feature_moments"))

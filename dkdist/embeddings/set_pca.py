@@ -29,7 +29,7 @@ from dkdist._runtime.process import one_blas_thread
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.embeddings._tuning import POINTS_PER_PCA_BATCH
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import Names
 
@@ -221,10 +221,10 @@ class SetPCA(TransformerMixin, BaseEstimator):
         )
         return self
 
-    def transform(self, X: SetsLike) -> SampleSets | SetStore:
+    def transform(self, X: SetsLike) -> SampleSets | LazySets:
         """Return the components of the sets X: in memory, or as a lazy view of a store."""
         sets = check_fitted_sets(self, X)
-        return sets.mapped(self.spec_) if isinstance(sets, SetStore) else self.spec_.apply(sets)
+        return sets.mapped(self.spec_) if isinstance(sets, LazySets) else self.spec_.apply(sets)
 
     @property
     def components_(self) -> F64:

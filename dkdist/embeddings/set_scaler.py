@@ -30,7 +30,7 @@ from dkdist._utils.validation import check_bool
 from dkdist.embeddings._set_scaler_numba import FLOAT32_MAX, means_and_stds, medians_and_spreads, standardize
 from dkdist.embeddings._tuning import MAX_KNOTS, MAX_TOTAL_KNOTS, MIN_KNOTS
 from dkdist.embeddings.set_pca import SetMapSpec
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.sets import SampleSetError, SampleSets
 
 MAX_CUMULATED_WEIGHT = 1 + 1e-6  # allows for rounding of sums of weights (tests/scaling/test_set_scaler.py)
@@ -293,12 +293,12 @@ class SetScaler(TransformerMixin, BaseEstimator):
         self.spec_ = ScalerSpec(method, tuple(map(float, sets.origin)), per_set, clip, **statistics)
         return self
 
-    def transform(self, X: SetsLike) -> SampleSets | SetStore:
+    def transform(self, X: SetsLike) -> SampleSets | LazySets:
         """Return the scaled sets X: in memory, or as a lazy view of a store."""
         sets = check_fitted_sets(self, X)
         if self.spec_.method == "none":
             return sets
-        if isinstance(sets, SetStore):
+        if isinstance(sets, LazySets):
             return sets.mapped(self.spec_)
         if self.spec_.per_set:
             require_nonnegative_weights(sets)

@@ -6,7 +6,9 @@ damaged stores. `readers` imports files of tables, arrays, cytometry and lidar.
 
 from dkdist.io._zarr.set_writer import SetWriter as SetWriter
 from dkdist.io._zarr.verify import VerifyReport as VerifyReport
+from dkdist.io.as_sets import as_sets as as_sets
 from dkdist.io.errors import StoreFormatError as StoreFormatError
+from dkdist.io.lazy_sets import LazySets as LazySets
 from dkdist.io.readers.array_files import ArrayReader as ArrayReader
 from dkdist.io.readers.fcs import CytometryReader as CytometryReader
 from dkdist.io.readers.lidar import LidarReader as LidarReader

@@ -43,7 +43,7 @@ class Copy:
     @property
     def form(self) -> Form:
         """The dtype and trailing shape of every array."""
-        form = form_of_arrays(self.view._committed.arrays)
+        form = form_of_arrays(self.view._reader.arrays)
         return form | {"points": (str(self.view.points_dtype), (self.view.n_dims,))}
 
     @property

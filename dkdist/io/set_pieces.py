@@ -1,6 +1,6 @@
 """Lazy pieces of one set, for sets too large to be read at once.
 
-A piece is a range of rows of a set in a `SetStore`, or of a plain Zarr array (n, d). It loads as (m, d) points, with
+A piece is a range of rows of a set in a `LazySets`, or of a plain Zarr array (n, d). It loads as (m, d) points, with
 weights (if any) in an additional column, and pickles to a few hundred bytes.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 import zarr
 
 from dkdist._numba.arrays import F32, I64, Array
+from dkdist.io.lazy_sets import LazySets
 from dkdist.io.set_map import LazyTransform
-from dkdist.io.set_store import SetStore
 from dkdist.sets import SampleSets
 
 PIECE_BYTES = 4 * 2**20  # target size; a piece has at least one chunk; tests/scaling/test_set_scaler.py
@@ -27,7 +27,7 @@ MAX_WHOLE_SET_BYTES = 32 * 2**20  # larger sets are read in pieces; tests/scalin
 class SetRows:
     """Rows ``start`` to ``stop`` - 1 of all points of a store, within the one set of a view."""
 
-    view: SetStore
+    view: LazySets
     start: int
     stop: int
 
@@ -44,13 +44,13 @@ class SetRows:
 
     def committed(self) -> SampleSets:
         """Read the stored rows as one set, without the transforms of the view."""
-        opened = self.view._committed
+        opened = self.view._reader
         points, weights = opened.rows(self.start, self.stop)
         return SampleSets._trusted(points, np.array([0, len(points)]), weights, None, opened.origin)
 
     def weights(self) -> F32:
         """Read the weights (m,) of a weighted store."""
-        return self.view._committed.entries("weights", self.start, self.stop).reshape(-1)
+        return self.view._reader.point_weights(self.start, self.stop).reshape(-1)
 
     def __dask_tokenize__(self) -> Any:
         return self.view.__dask_tokenize__(), self.start, self.stop
@@ -72,37 +72,37 @@ class ArrayRows:
         return str(self.array.store_path), self.start, self.stop
 
 
-def in_pieces(sets: SetStore) -> bool:
+def in_pieces(sets: LazySets) -> bool:
     """Whether this is one set too large to be read at once, with scalar weights or none."""
     if len(sets) != 1 or int(np.prod(sets.weights_shape or ())) != 1 or sets.points_dtype != np.float32:
         return False
     return 4 * sets.read_dims * sets.n_points > MAX_WHOLE_SET_BYTES
 
 
-def read_pieces(view: SetStore) -> Iterator[tuple[Array, F32 | None]]:
+def read_pieces(view: LazySets) -> Iterator[tuple[Array, F32 | None]]:
     """Iterate over points and weights of the only set of a view, piece by piece."""
     for piece in set_pieces(view)[0]:
         yield piece.arrays()
 
 
-def read_weights(view: SetStore) -> Iterator[F32]:
+def read_weights(view: LazySets) -> Iterator[F32]:
     """Iterate over the weights of the only set of a view, piece by piece; empty without weights."""
     if view.weights_shape is not None:
         for piece in set_pieces(view._view(view._positions, None, ()))[0]:
             yield piece.weights()
 
 
-def set_pieces(view: SetStore) -> tuple[list[SetRows], I64]:
+def set_pieces(view: LazySets) -> tuple[list[SetRows], I64]:
     """Return the pieces of the only set of a view, and their bounds within it (n_pieces + 1,)."""
-    starts, stops = view._committed.extents(np.asarray([view._positions[0]], np.int64))
+    starts, stops = view._reader.extents(np.asarray([view._positions[0]], np.int64))
     first, last = int(starts[0]), int(stops[0])
-    edges = _edges(first, last, view._committed.chunk_rows, 4 * view.read_dims)
+    edges = _edges(first, last, view._reader.chunk_rows, 4 * view.read_dims)
     view = _with_chunk_transforms(view, edges)
     pieces = [SetRows(view, a, b) for a, b in itertools.pairwise(edges)]
     return pieces, np.array(edges, np.int64) - first
 
 
-def _with_chunk_transforms(view: SetStore, edges: list[int]) -> SetStore:
+def _with_chunk_transforms(view: LazySets, edges: list[int]) -> LazySets:
     """Return the view of one set with transforms that apply to each piece separately."""
     maps: tuple[LazyTransform, ...] = ()
     for step in view._maps:

@@ -9,8 +9,9 @@ from dkdist.io._zarr.batches import Form, columns_of
 from dkdist.io._zarr.location.address import as_location
 from dkdist.io._zarr.new_arrays import Shards, shard_rows
 from dkdist.io._zarr.set_writer import SetWriter
+from dkdist.io.as_sets import as_sets
+from dkdist.io.lazy_sets import LazySets
 from dkdist.io.set_store import SetStore, open_sets
-from dkdist.sets import as_sample_sets
 
 
 def write_sets(
@@ -28,8 +29,9 @@ def write_sets(
     Parameters
     ----------
     store : path, URL or Zarr store object
-    sets : SampleSets, SetStore, list of (n_i, d) arrays, list of strings, or (N, n, d) array
-        A `SetStore` is copied block by block. Time series are arrays with one row per time step; strings are str,
+    sets : collection of sets
+        Anything that `as_sets` accepts; lazy collections are written block by block. Time series are arrays with one
+        row per time step; strings are str,
         bytes or flat sequences of integers (`SampleSets.from_strings`), and the alphabet of str is stored. Names of
         dimensions are stored too.
     targets : (N,) or (N, k) array, or mapping of names to such arrays, optional
@@ -64,7 +66,7 @@ def write_sets(
     ('ACGTU', ['GATTACA', 'CAT', 'TAU'])
     """
     check_bool("overwrite", overwrite)
-    source = sets if isinstance(sets, SetStore) else as_sample_sets(sets)
+    source = as_sets(sets)
     columns = columns_of(source, targets, ids)
     labels = columns.pop("ids", None)
     target_by_name = {name.removeprefix("targets/"): values for name, values in columns.items()}
@@ -73,7 +75,7 @@ def write_sets(
     sizes: Any = {"chunk_rows": chunk_rows, "shards": rows_per_shard}
     with SetWriter(store, source.n_dims, overwrite=overwrite, names=source.names, **sizes) as writer:
         start = 0
-        for block in source.blocks() if isinstance(source, SetStore) else [source]:
+        for block in source.blocks() if isinstance(source, LazySets) else [source]:
             rows = slice(start, start + len(block))
             start = rows.stop
             writer.append(

@@ -21,12 +21,12 @@ from dkdist.kernels._tuning import CHECK_ROWS, MEDIAN_SAMPLE_SIZE
 from dkdist.kernels.shapes import Shape, Surface, is_mesh
 
 if TYPE_CHECKING:
-    from dkdist.io import SetStore
+    from dkdist.io.lazy_sets import LazySets
     from dkdist.sets import SampleSets
 
 # Keep squares of total and single weights within normal float64 numbers (tests/kernel/test_weighted_coresets.py).
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-140, 1e150
-PointsLike: TypeAlias = "ArrayLike | Shape | SampleSets | SetStore"
+PointsLike: TypeAlias = "ArrayLike | Shape | SampleSets | LazySets"
 """A point set (an array in memory, of Dask or of Zarr, a store of one set), or a shape."""
 SHAPE_HINT = ", a Curve or a Surface"
 MAX_WIDTH_PER_BANDWIDTH = 1e100  # keeps squared distances below 1e308 (tests/kernel/test_kernel_distance.py)

@@ -23,6 +23,7 @@ from dkdist._numba.arrays import F64, I64, Array
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._runtime.blocks import (
     Blocks,
+    BlockSource,
     Job,
     is_lazy,
     point_blocks,
@@ -71,7 +72,7 @@ def lazy_points(name: str, P: Any, weights: Any) -> LazyPoints | None:
                 "weights must be None for a Zarr array. Pass Dask arrays, or write points and weights with write_sets."
             )
         pieces, bounds = array_pieces(P)
-        return LazyPoints(source_blocks(pieces, bounds, P.nbytes), P.shape[1], False)
+        return LazyPoints(source_blocks(BlockSource.of_views(pieces), bounds, P.nbytes), P.shape[1], False)
     if is_lazy(P):
         require_known_chunks(P, name)
         require_known_chunks(weights, "weights")
@@ -102,7 +103,7 @@ def _store_points(P: SetStore, weights: Any) -> LazyPoints:
             f"the store must have one weight per point; got {P.weights_shape} channels. Keep one column."
         )
     pieces, bounds = set_pieces(P)
-    blocks = source_blocks(pieces, bounds, 4 * P.n_dims * int(bounds[-1]))
+    blocks = source_blocks(BlockSource.of_views(pieces), bounds, 4 * P.n_dims * int(bounds[-1]))
     return LazyPoints(blocks, P.n_dims, P.weights_shape is not None)
 
 

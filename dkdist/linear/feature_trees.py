@@ -28,7 +28,7 @@ from dkdist._runtime.blocks import Blocks, is_lazy, local_blocks, row_blocks
 from dkdist._runtime.process import materialize_params
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings.coefficients import CoefficientSpec, merge_specs
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.linear._tuning import ROWS_PER_SEARCH_TILE
 from dkdist.sets import SampleSets
@@ -171,7 +171,7 @@ class SearchData:
     def features(self, leaves: Sequence[int]) -> partial[OutputIterator]:
         """Return a function of (block, position of its first row, optional mask) that yields the leaves."""
         trees = self.trees.only(leaves)
-        if isinstance(self.X, SampleSets | SetStore):
+        if isinstance(self.X, SampleSets | LazySets):
             return partial(_features_of_sets, trees, self.skip)
         return partial(_features_of_rows, trees)
 
@@ -179,7 +179,7 @@ class SearchData:
 def _search_blocks(X: Any, rows: int) -> Blocks:
     if is_lazy(X):
         return row_blocks(X)
-    if isinstance(X, SetStore):
+    if isinstance(X, LazySets):
         return lazy_blocks(X, MAX_BLOCK_BYTES // rows, rows)  # fewer sets per block if sets are large
     return local_blocks(X, rows)
 
@@ -209,7 +209,7 @@ def _features_of_sets(
     n, valid_sets = len(positions), block[valid]
     for leaf, X in (
         materialize_params(trees).of_sets(
-            valid_sets.points_alone() if isinstance(valid_sets, SetStore) else valid_sets
+            valid_sets.points_alone() if isinstance(valid_sets, LazySets) else valid_sets
         )
         if len(valid)
         else ()

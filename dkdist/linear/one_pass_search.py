@@ -24,7 +24,7 @@ from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.process import warn
 from dkdist._utils.validation import check_bool, check_verbose
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.linear.feature_trees import SearchData, SharedFeatureGraph, check_search_data
 from dkdist.linear.held_out import choose_held_out_present
 from dkdist.linear.many_models import LinearModel
@@ -204,7 +204,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         try:
             return build_candidates(self.estimator, grid, X, y, np.flatnonzero(~problem.held_out))
         except SampleSetError as error:
-            if isinstance(X, (SampleSets, SetStore)):
+            if isinstance(X, (SampleSets, LazySets)):
                 summarize(X, None, skip=False)
             error.add_note("Positions are counted among the training rows.")
             raise

@@ -32,7 +32,7 @@ from dkdist._runtime.blocks import Blocks, is_lazy
 from dkdist._runtime.map_reduce import fold, map_blocks, tree_sum
 from dkdist._runtime.process import warn
 from dkdist._runtime.run import plan_blocks, resources
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures, median_rows
 from dkdist.linear._tuning import (
     MAX_SCORE,
@@ -110,7 +110,7 @@ def build_candidates(
 ) -> tuple[SharedFeatureGraph, list[int], list[Candidate]]:
     """Return the feature graph, the number of columns of each leaf, and the candidates; fit steps on ``rows``."""
     root = _GraphBuilder(None, partial(_sample_rows, X, rows))
-    if isinstance(X, (SampleSets, SetStore)):
+    if isinstance(X, (SampleSets, LazySets)):
         X, y = X[rows], y[rows]
     widths: list[int] = []
     candidates = []
@@ -174,7 +174,7 @@ def _pipeline_steps(model: Any) -> list[Any]:
 
 def _require_embedding(X: Any, steps: list[Any]) -> None:
     """Raise ValueError if X are sets and the first step is not an embedding."""
-    if isinstance(X, (SampleSets, SetStore)) and not isinstance(steps[0], SetEmbedding):
+    if isinstance(X, (SampleSets, LazySets)) and not isinstance(steps[0], SetEmbedding):
         raise ValueError(
             f"X must be an array of features for {type(steps[0]).__name__} as the first step; got sample sets. Insert "
             "an embedding of sets first, such as DivergenceEmbedding."

@@ -19,7 +19,7 @@ from dkdist.embeddings.divergence import DivergenceEmbedding
 from dkdist.embeddings.divergence_params import DivergenceSpec
 from dkdist.embeddings.divergences import DIVERGENCES
 from dkdist.embeddings.structure import MAX_TENSOR_DIMS
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.pairwise_matrices import divergence_params as measures
 from dkdist.pairwise_matrices import integrals
 from dkdist.pairwise_matrices.held_out import HeldOutDensities
@@ -345,7 +345,7 @@ def _require_points(name: str, rows: Sets, columns: Sets | None, n_min: int, pur
                 f"set {i}{side} has {sizes[i]} point(s); {purpose} need at least {n_min}. Drop the set, or use a "
                 "smaller k."
             )
-        weights = sets.weights_shape if isinstance(sets, SetStore) else sets.weights
+        weights = sets.weights_shape if isinstance(sets, LazySets) else sets.weights
         if weights is not None:
             raise SampleSetError(
                 f"all sets{side} have weights; estimator={name!r} does not use weights. Use "

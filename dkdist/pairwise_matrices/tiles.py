@@ -15,7 +15,7 @@ from dkdist._base.invalid_sets import PartialResult, run_skipping_invalid
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.pairs import PairTiles, Tile, fill_pairs, plan_pairs, tile_bounds
 from dkdist._runtime.process import one_blas_thread
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.pairwise_matrices._tuning import MIN_THREADED_PRODUCTS, N_TIMED_SETS
 from dkdist.pairwise_matrices.divergence_params import DivergenceEstimator, SetPosition
 from dkdist.sets import SampleSets
@@ -27,7 +27,7 @@ def _point_bytes(sets: Sets) -> int:
 
 def tile_bounds_of(sets: Sets) -> I64:
     """Return the bounds of the blocks of a collection that form the sides of tiles."""
-    block_sets = sets.block_sets if isinstance(sets, SetStore) else None
+    block_sets = sets.block_sets if isinstance(sets, LazySets) else None
     return tile_bounds(sets.sizes, _point_bytes(sets), block_sets)
 
 
@@ -37,7 +37,7 @@ def tile_read_bytes(pairs: PairTiles, rows: Sets, columns: Sets | None) -> int:
     return sum(
         n * sets.n_points // max(1, len(sets)) * _point_bytes(sets)
         for sets, n in sides
-        if isinstance(sets, SetStore)
+        if isinstance(sets, LazySets)
     )
 
 

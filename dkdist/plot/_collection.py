@@ -14,7 +14,7 @@ from dkdist._base.parameter_checks import check_real_array, require_symmetric
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool
 from dkdist.distances.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.plot._canvas import (
     PALETTE,
     TargetColours,
@@ -98,7 +98,7 @@ def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = N
 
 def _sets_or_rows(values: Any, distances: bool) -> Any:
     """Return rows (n, m) or distances (n, n), which may be lazy; sets are embedded."""
-    if isinstance(values, (SampleSets, SetStore)) or (not distances and _is_list_of_sets(values)):
+    if isinstance(values, (SampleSets, LazySets)) or (not distances and _is_list_of_sets(values)):
         sets = check_sets(values)
         return SlicedWassersteinEmbedding(random_state=0).fit(sets).transform(sets)
     rows = values if hasattr(values, "dask") else check_real_array("rows", values)

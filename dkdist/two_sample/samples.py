@@ -55,16 +55,16 @@ def _require_points(name: str, alphabet: Any, has_weights: bool) -> None:
 def _streamed_sample(name: str, P: Any) -> Sample | None:
     from dkdist._base.inputs import block_views  # imported lazily: only streamed samples need Dask and Zarr
     from dkdist._runtime.blocks import source_blocks
-    from dkdist.io import SetStore
+    from dkdist.io.lazy_sets import LazySets
     from dkdist.kernels.lazy_distance import lazy_points
 
-    if isinstance(P, SetStore) and len(P) != 1:
+    if isinstance(P, LazySets) and len(P) != 1:
         if len(P) == 0:
             raise SampleSetError(f"{name} must contain points; got a store of 0 sets.")
         _require_points(name, P.alphabet, P.weights_shape is not None)
-        views, bounds, read_bytes = block_views(P, 0)
+        source, bounds, read_bytes = block_views(P, 0)
         firsts = np.append(0, np.cumsum(P.sizes))[bounds].astype(np.int64)
-        return _sample_of_blocks(name, source_blocks(views, bounds, read_bytes), firsts, P.n_dims)
+        return _sample_of_blocks(name, source_blocks(source, bounds, read_bytes), firsts, P.n_dims)
     if (lazy := lazy_points(name, P, None)) is None:
         return None
     _require_points(name, None, lazy.weighted)

@@ -22,7 +22,7 @@ def _read(sets: Any, rounds: int, queue: Any) -> None:
 
 
 def _file(sets: Any) -> int:
-    return id(sets._committed.store)
+    return id(sets._reader.store)
 
 
 def _has_same_file(sets: Any, parent_file: int, queue: Any) -> None:
@@ -36,7 +36,7 @@ def test_forked_processes_read_one_zip_file(tmp_path: Path) -> None:
     sets.load()
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    committed = sets._committed  # kept alive, so that its id is not reused
+    committed = sets._reader  # kept alive, so that its id is not reused
     processes = [
         context.Process(target=_has_same_file, args=(sets, _file(sets), queue), daemon=True),
         *(context.Process(target=_read, args=(sets, 100, queue), daemon=True) for _ in range(2)),
@@ -48,4 +48,4 @@ def test_forked_processes_read_one_zip_file(tmp_path: Path) -> None:
     for process in processes:
         process.join(20)
     assert sorted(map(str, result)) == ["False", "True", "True"]
-    assert committed is sets._committed
+    assert committed is sets._reader

@@ -163,7 +163,7 @@ def test_exchanged_chunks_within_a_shard_are_refused(tmp_path):
         ):
             read()
     with pytest.raises(StoreFormatError, match="differs from the committed object"):
-        open_sets(tmp_path / "s")._committed.entries("points", 3, 9)  # one chunk, by a byte range
+        open_sets(tmp_path / "s")._reader.entries("points", 3, 9)  # one chunk, by a byte range
     file.write_bytes(data)
     exchanged = bytearray(data)
     first, second = np.frombuffer(data[-(4 * 16 + 4) : -4], "<u8").reshape(4, 2)[:2].astype(int)
@@ -172,7 +172,7 @@ def test_exchanged_chunks_within_a_shard_are_refused(tmp_path):
         exchanged[second[0] : second.sum()] = data[first[0] : first.sum()]
         file.write_bytes(bytes(exchanged))
         with pytest.raises(StoreFormatError, match="differs from the committed object"):
-            open_sets(tmp_path / "s")._committed.entries("points", 3, 9)
+            open_sets(tmp_path / "s")._reader.entries("points", 3, 9)
 
 
 def test_a_damaged_foreign_or_missing_checksum_table_is_refused(tmp_path):
@@ -228,7 +228,7 @@ def test_a_store_written_with_zarr_alone_is_bound_from_its_first_append():
 
 def test_all_writers_make_the_same_checksums(tmp_path):
     tables = [
-        open_sets(make(kind, str(tmp_path / kind), 0))._committed.table
+        open_sets(make(kind, str(tmp_path / kind), 0))._reader.table
         for kind in ("plain", "imported", "compacted")
     ]
     for name, bound in tables[0].items():

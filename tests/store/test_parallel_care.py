@@ -67,7 +67,7 @@ def test_a_compacted_copy_has_the_same_values(sizes, weights, layout, chosen):
     with patch.object(store_writing, "PART_BYTES", (16, 16)), dask.config.set(scheduler="sync"):
         copy = dk.compact(old, new, **layout)
     assert_same_store(copy, old)
-    chunk = copy._committed.arrays["points"]
+    chunk = copy._reader.arrays["points"]
     assert chunk.chunks[0] == layout.get("chunk_rows", 2**17)
     assert (chunk.shards or (None,))[0] == layout.get("shards")
 

@@ -259,9 +259,9 @@ def test_scattered_reads_decode_a_chunk_once(tmp_path, monkeypatch):
     store = write_sets(tmp_path / "s", random_sets([10] * 200, 1), chunk_rows=32)
     index = np.random.default_rng(0).permutation(200)[:60]
     spans = []
-    rows = type(store._committed).rows
+    rows = type(store._reader).rows
     monkeypatch.setattr(
-        type(store._committed),
+        type(store._reader),
         "rows",
         lambda self, a, b: spans.append((a // 32, -(-b // 32))) or rows(self, a, b),
     )

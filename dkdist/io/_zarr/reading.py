@@ -15,7 +15,7 @@ import math
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -80,6 +80,21 @@ class CommitReader:
         return "weights" in self.arrays
 
     @property
+    def points_dtype(self) -> np.dtype[Any]:
+        """float32, or uint8/uint16 for codes of strings."""
+        return np.dtype(self.arrays["points"].dtype)
+
+    @property
+    def weights_shape(self) -> tuple[int, ...] | None:
+        """Shape of one point's weight, () or (k,); None without weights."""
+        return tuple(self.arrays["weights"].shape[1:]) if self.weighted else None
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the sets have ids."""
+        return "ids" in self.arrays
+
+    @property
     def origin(self) -> F64 | None:
         """(d,) origin of the points; None for 0."""
         return None if self.commit.origin is None else np.array(self.commit.origin)
@@ -121,11 +136,15 @@ class CommitReader:
             raise self._bad_offsets(int(positions[worst]), int(values[max(worst - 1, 0)]), int(values[worst]))
         return values[np.searchsorted(positions, index)], values[np.searchsorted(positions, index + 1)]
 
-    def sets(self, start: int, stop: int) -> SampleSets:
-        """Read the sets start .. stop - 1."""
+    def sets(self, start: int, stop: int, first: int = 0) -> SampleSets:
+        """Read the sets start .. stop - 1; stored points are valid, so ``first`` is not used."""
         edges = self.offsets(start, stop)
         points, weights = self.rows(int(edges[0]), int(edges[-1]))
         return self.sets_of(points, edges - edges[0], weights)
+
+    def scattered(self, index: I64, first: int = 0) -> SampleSets:
+        """Read the sets at positions in any order, with repeats."""
+        return read_scattered(self, index)
 
     def sets_of(self, points: Array, offsets: I64, weights: F32 | None) -> SampleSets:
         """Wrap points that were read as sample sets; raises for codes beyond the alphabet."""
@@ -144,6 +163,10 @@ class CommitReader:
         weights = self._row_array("weights", start, stop) if self.weighted else None
         self.require_current()
         return points, weights
+
+    def point_weights(self, start: int, stop: int) -> F32:
+        """Read the weights of the points start .. stop - 1."""
+        return self._row_array("weights", start, stop)
 
     def column(self, name: str, start: int, stop: int) -> Array:
         """Read the entries start .. stop - 1 of ``ids`` or ``targets/NAME``; strings come as NumPy str."""
@@ -434,24 +457,3 @@ def _row_moves(starts: I64, stops: I64, targets: I64) -> tuple[I64, I64]:
     before = np.cumsum(sizes) - sizes
     steps = np.arange(int(sizes.sum()))
     return np.repeat(starts - before, sizes) + steps, np.repeat(targets - before, sizes) + steps
-
-
-class Targets(Mapping[str, Array]):
-    """Mapping of target names to arrays, which are read at each access."""
-
-    def __init__(self, names: Sequence[str], read: Callable[[str], Array]) -> None:
-        self._names, self._read = names, read
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._names:
-            raise KeyError(f"no targets {name!r}; the store has {list(self._names)}.")
-        return self._read(f"targets/{name}")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __repr__(self) -> str:
-        return f"Targets({', '.join(self._names)})"
