@@ -75,7 +75,7 @@ def as_sets(
     >>> sets
     ArraySets('array of shape (600, 50, 2)', n_sets=600, n_dims=2)
     >>> dk.MomentEmbedding().fit(sets).transform(sets)
-    dask.array<moments, shape=(600, 2), dtype=float32, chunksize=(600, 2), chunktype=numpy.ndarray>
+    dask.array<moment_embedding, shape=(600, 2), dtype=float32, chunksize=(600, 2), chunktype=numpy.ndarray>
     >>> dk.as_sets(np.arange(10.0).reshape(5, 2), [0, 2, 5], ids=["a", "b"])
     SampleSets(n_sets=2, n_points=5, n_dims=2)
     """

@@ -166,7 +166,7 @@ def test_missing_store_or_root_raises(invalid_store: Spoilt, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("error", [OSError("connection reset"), TimeoutError("no answer"), MemoryError()])
 def test_system_errors_are_not_skipped(invalid_store: Spoilt, monkeypatch: Any, error: Exception) -> None:
-    def load(self: SetStore) -> Any:
+    def load(self: SetStore, first: int = 0) -> Any:
         raise error
 
     fitted, store = embedding().fit(invalid_store.clean), dk.open_sets(invalid_store.path)
@@ -179,7 +179,7 @@ def test_system_errors_are_not_skipped(invalid_store: Spoilt, monkeypatch: Any, 
 def test_valid_sets_are_read_once(invalid_store: Spoilt, tmp_path: Path, monkeypatch: Any) -> None:
     store = dk.write_sets(tmp_path / "s.zarr", invalid_store.clean)
     store, loads, load = dk.open_sets(tmp_path / "s.zarr", block_sets=7), [], SetStore.points_alone
-    monkeypatch.setattr(SetStore, "points_alone", lambda self: (loads.append(len(self)), load(self))[1])
+    monkeypatch.setattr(SetStore, "points_alone", lambda self, first=0: (loads.append(len(self)), load(self))[1])
     result = []
     for on_error in ("raise", "skip"):
         loads.clear()
@@ -198,7 +198,7 @@ def test_failed_read_is_retried(invalid_store: Spoilt, tmp_path: Path, monkeypat
         [1],
     )
 
-    def fail_once(self: SetStore) -> Any:
+    def fail_once(self: SetStore, first: int = 0) -> Any:
         remaining[0] -= 1
         if remaining[0] == 0:
             raise dk.StoreFormatError("a chunk cannot be read")

@@ -23,7 +23,7 @@ def no_whole_sets(monkeypatch):
     """Raise if a set that should be read in pieces is loaded as a whole."""
     load = dk.SetStore.points_alone
 
-    def load_small(self):
+    def load_small(self, first=0):
         assert len(self) > 1 or self.n_points < 10_000
         return load(self)
 

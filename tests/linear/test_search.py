@@ -165,7 +165,7 @@ def test_points_are_read_once_per_pass(path: Path, data: Any, monkeypatch: Any) 
     """All candidates share a summary pass, a sample for sigma, the step size, two epochs, and the held-out rows."""
     reads = []
     load = SetStore.points_alone
-    monkeypatch.setattr(SetStore, "points_alone", lambda self: reads.append(len(self)) or load(self))
+    monkeypatch.setattr(SetStore, "points_alone", lambda self, first=0: reads.append(len(self)) or load(self))
     search(refit=False).fit(dk.open_sets(path), data[1])
     n = len(data[1])
     # summary and two epochs; sample for two sigmas; step; score
@@ -179,7 +179,7 @@ def test_blocks_of_large_sets_are_small(tmp_path: Path, monkeypatch: Any) -> Non
     sets = dk.write_sets(tmp_path / "large.zarr", [rng.random((9000, 2)) for _ in range(40)])
     max_points, load = [0], SetStore.points_alone
 
-    def loading(self: SetStore) -> Any:
+    def loading(self: SetStore, first: int = 0) -> Any:
         max_points[0] = max(max_points[0], self.n_points)
         return load(self)
 

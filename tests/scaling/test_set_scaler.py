@@ -198,7 +198,7 @@ def test_store_gives_identical_lazy_view(method, per_set, store, monkeypatch):
     expected = scaler.transform(store.load())
     reads = []
     load = SetStore.points_alone
-    monkeypatch.setattr(SetStore, "points_alone", lambda self: reads.append(1) or load(self))
+    monkeypatch.setattr(SetStore, "points_alone", lambda self, first=0: reads.append(1) or load(self))
     view = scaler.transform(store)
     assert isinstance(view, SetStore)
     assert reads == []

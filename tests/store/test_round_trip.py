@@ -247,7 +247,7 @@ def test_weights_of_one_set_are_read():
 
 
 def test_a_selection_can_be_written_to_another_store(tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.io.set_store.BLOCK_BYTES", 100)
+    monkeypatch.setattr("dkdist.io.lazy_sets.BLOCK_BYTES", 100)
     store = write_sets(tmp_path / "a", random_sets([5] * 30), targets=np.arange(30))
     chosen = store[::-3]
     copy = write_sets(tmp_path / "b", chosen, targets=chosen.targets, chunk_rows=4)
