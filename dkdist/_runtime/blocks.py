@@ -267,7 +267,7 @@ class RowAssembly:
 
 
 # A chunk on the border of two blocks is computed for each; one that more blocks need is computed once and kept in
-# memory until they are done: python -m pytest tests/io/test_as_sets.py -k chunks
+# memory until they are done: python -m pytest tests/inputs/test_as_sets.py -k chunks
 MAX_CHUNK_COPIES = 4
 
 

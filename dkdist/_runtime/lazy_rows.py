@@ -26,11 +26,11 @@ from dkdist._runtime._tuning import MAX_BLOCK_BYTES
 from dkdist._runtime.blocks import BlockSource, DaskArray, RowAssembly, max_block_sets
 
 # Blocks keep whole chunks together up to this size of their rows; a larger value holds more rows in memory, a smaller
-# one computes large chunks more often: python -m pytest tests/io/test_as_sets.py -k chunks
+# one computes large chunks more often: python -m pytest tests/inputs/test_as_sets.py -k chunks
 MAX_UNSPLIT_BYTES = 4 * MAX_BLOCK_BYTES
 CHUNK_BYTES = (
     4 * 2**20
-)  # small chunks are read together, because a task costs about 1 ms: tests/io/test_as_sets.py
+)  # small chunks are read together, because a task costs about 1 ms: tests/inputs/test_as_sets.py
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def embed(args: Namespace) -> None:
     """Fit the embedding on the store and write the features."""
     require_output_store("OUTPUT", args.output, staged=args.overwrite)
     _require_no_features(args.output, overwrite=args.overwrite)
-    sets, watch = dkdist.open_sets(args.store), stopwatch()
+    sets, watch = dkdist.as_sets(args.store), stopwatch()
     with scheduler_session(args):
         features = make_pipeline(*build_feature_steps(args)).fit(sets).transform(sets)
         verbose = is_progress_shown(args)
@@ -85,7 +85,7 @@ def fit(args: Namespace) -> None:
     if args.checkpoint is not None:
         require_output_folder("--checkpoint", args.checkpoint)
     check_automatic_options(args)
-    sets = dkdist.open_sets(args.store)
+    sets = dkdist.as_sets(args.store)
     targets = read_target(sets, args.target)
     task = infer_task(args, targets)
     train, test = split_train_test(targets, task, args.train_fraction, args.seed)

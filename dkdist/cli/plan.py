@@ -24,7 +24,7 @@ from dkdist.kernels._tuning import N_MEDIAN_RUNS
 
 def plan(args: Namespace) -> None:
     """Print the plan; MemoryError if the fit does not fit into memory."""
-    sets = dkdist.open_sets(args.store)
+    sets = dkdist.as_sets(args.store)
     targets, task = _read_targets(args, sets)
     train, _ = split_train_test(targets, task, args.train_fraction, args.seed)
     sets, targets = sets[train], targets[train]

@@ -24,7 +24,7 @@ def predict(args: Namespace) -> None:
     if args.json and args.output == STANDARD_OUTPUT:
         raise ValueError("--json and --output - would both write to standard output. Pass a file to --output")
     check_output(args.output, probabilities=args.probabilities, overwrite=args.overwrite)
-    sets, watch = dkdist.open_sets(args.store), stopwatch()
+    sets, watch = dkdist.as_sets(args.store), stopwatch()
     model = dkdist.load_model(args.model)
     methods = [require_learner(model, args.model).predict]
     if args.probabilities:
@@ -54,7 +54,7 @@ def predict(args: Namespace) -> None:
 
 def score(args: Namespace) -> None:
     """Print the score of the predictions against a target."""
-    sets = dkdist.open_sets(args.store)
+    sets = dkdist.as_sets(args.store)
     truth, model = read_target(sets, args.target), dkdist.load_model(args.model)
     (predicted,) = _predict_in_batches(args, [require_learner(model, args.model).predict], sets)
     document = score_document(model, truth, predicted)

@@ -27,7 +27,7 @@ from dkdist.sets.labels import NO_LABELS, Labels, Names
 from dkdist.sets.origins import SortedSample, normalize_origin
 from dkdist.sets.point_checks import CODE_DTYPES, convert_points, require_finite
 
-# Rows of the sample that chooses an origin, from the beginnings of this many chunks: tests/io/test_as_sets.py
+# Rows of the sample that chooses an origin, from the beginnings of this many chunks: tests/inputs/test_as_sets.py
 N_SAMPLED_CHUNKS, N_SAMPLED_ROWS = 8, 128
 
 

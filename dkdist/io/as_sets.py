@@ -39,9 +39,10 @@ def as_sets(
     data : collection
         In memory: `SampleSets`, a list of (n_i, d) arrays or of strings, an (N, n, d) array, an (T, d) array with
         ``offsets``, an object array or pandas Series of arrays, awkward arrays, list columns of Arrow and polars,
-        tensors of PyTorch. Lazy: a `SetStore`; Dask and Zarr arrays of the same shapes; xarray arrays and datasets with
-        Dask arrays; bags; lists of delayed values or futures; Zarr groups and xarray datasets with the arrays
-        ``points`` and ``offsets`` or ``lengths``, or in CF's contiguous ragged representation.
+        tensors of PyTorch. Lazy: a `SetStore`, the path or URL of a store or of other Zarr arrays; Dask and Zarr arrays
+        of the same shapes; xarray arrays and datasets with Dask arrays; bags; lists of delayed values or futures; Zarr
+        groups and xarray datasets with the arrays ``points`` and ``offsets`` or ``lengths``, or in CF's contiguous
+        ragged representation.
     offsets : (N + 1,) integer array, optional
         Set i is rows ``offsets[i]`` to ``offsets[i + 1]`` - 1 of flat points (T, d), or (T,) for d = 1.
     weights : array of the shape of the points without the last axis, optional

@@ -5,6 +5,7 @@ Libraries are recognised by the module of the type, so none is imported before i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ from dkdist._runtime.lazy_rows import (
     partitions_of,
     stack_columns,
 )
+from dkdist.io._zarr.location.address import as_location
+from dkdist.io.errors import StoreFormatError
 from dkdist.io.set_store import open_sets
 from dkdist.sets import SampleSetError
 from dkdist.sets.indexing import load_collection
@@ -45,6 +48,8 @@ def library_of(data: Any) -> str:
 
 def convert(data: Any) -> Arrays:
     """Return the arrays of a collection; of a library without a converter unchanged."""
+    if isinstance(data, (str, os.PathLike)):
+        return _from_path(data)
     if isinstance(data, np.ndarray) and data.dtype == object and data.ndim == 1:
         return Arrays(list(data))
     if isinstance(data, (list, tuple)) and len(data) and library_of(data[0]) == "torch":
@@ -121,9 +126,7 @@ def _from_pandas(series: Any) -> Arrays:
 
 
 def _from_polars(series: Any) -> Arrays:
-    return (
-        _from_arrow(series.to_arrow()) if hasattr(series, "to_arrow") and series.ndim == 1 else Arrays(series)
-    )
+    return _from_arrow(series.to_arrow() if type(series).__name__ == "Series" else series)
 
 
 def _from_awkward(array: Any) -> Arrays:
@@ -216,9 +219,25 @@ def _from_zarr(data: Any) -> Arrays:
     return _from_variables(
         {
             name: Variable(a, tuple(getattr(a.metadata, "dimension_names", None) or ()), dict(a.attrs))
-            for name, a in data.arrays()
+            for name, a in sorted(data.arrays())  # a folder has no order
         }
     )
+
+
+def _from_path(path: Any) -> Arrays:
+    """Return the sets of a store, or of other Zarr arrays, at a path or URL."""
+    import zarr
+
+    try:
+        return Arrays(open_sets(path))
+    except StoreFormatError as error:
+        try:
+            node = zarr.open(as_location(path).open(read_only=True), mode="r")
+        except Exception:
+            raise error from None
+        if isinstance(node, zarr.Group) and "dkdist" in node.attrs:
+            raise
+        return _from_zarr(node)
 
 
 def _local_path(group: Any) -> Any:
@@ -284,10 +303,17 @@ def _from_ragged(variables: Mapping[str, Variable], count: str) -> Arrays:
     sample = str(variables[count].attrs["sample_dimension"])
     instance = variables[count].dims[:1]
     names: list[str] | None = None
-    columns = {name: v for name, v in variables.items() if v.dims[:1] == (sample,) and _is_numeric(v)}
+    weights = variables["weights"].data if "weights" in variables else None
+    columns = {
+        name: v
+        for name, v in variables.items()
+        if v.dims[:1] == (sample,) and _is_numeric(v) and name != "weights"
+    }
     matrices = [name for name, v in columns.items() if v.data.ndim == 2]
     if len(matrices) == 1:
         points = columns[matrices[0]].data
+        column_labels = variables.get(columns[matrices[0]].dims[1])
+        names = None if column_labels is None else [str(name) for name in _small(column_labels.data)]
     elif columns and not matrices:
         names = list(columns)
         points = stack_columns([_lazy(v.data) for v in columns.values()])
@@ -303,7 +329,7 @@ def _from_ragged(variables: Mapping[str, Variable], count: str) -> Arrays:
     }
     ids = per_set.pop(instance[0] if instance else "", None)
     per_set = {name: values for name, values in per_set.items() if values.dtype.kind in "biufUT"}
-    return Arrays(points, _offsets(sizes), ids=ids, names=names, targets=per_set or None)
+    return Arrays(points, _offsets(sizes), weights=weights, ids=ids, names=names, targets=per_set or None)
 
 
 def _is_numeric(variable: Variable) -> bool:

@@ -33,6 +33,7 @@ from dkdist._runtime.blocks import (
 )
 from dkdist._runtime.map_reduce import fold, map_blocks
 from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 from dkdist.io.set_pieces import array_pieces, is_zarr_array, set_pieces
 from dkdist.kernels._mesh_numba import Mesh, energy_on_mesh, kernel_mesh, spread_on_mesh
 from dkdist.kernels._tuning import MAX_KERNEL_TOL, MAX_MESH_NUMBERS, MEDIAN_SAMPLE_SIZE
@@ -63,7 +64,7 @@ class LazyPoints(NamedTuple):
 
 def lazy_points(name: str, P: Any, weights: Any) -> LazyPoints | None:
     """Return P as blocks if it is read piece by piece, or None if it is in memory; errors contain ``name``."""
-    if isinstance(P, SetStore):
+    if isinstance(P, LazySets):
         return _store_points(P, weights)
     if is_zarr_array(P):
         _check_layout(P)
@@ -86,7 +87,7 @@ def lazy_points(name: str, P: Any, weights: Any) -> LazyPoints | None:
     return None
 
 
-def _store_points(P: SetStore, weights: Any) -> LazyPoints:
+def _store_points(P: LazySets, weights: Any) -> LazyPoints:
     if len(P) != 1:
         raise SampleSetError(
             f"the store must contain one set; got {len(P)}. Select one with sets[i:i + 1], or thin each set with "
@@ -102,6 +103,10 @@ def _store_points(P: SetStore, weights: Any) -> LazyPoints:
         raise SampleSetError(
             f"the store must have one weight per point; got {P.weights_shape} channels. Keep one column."
         )
+    if not isinstance(P, SetStore):
+        loaded = P.load()
+        rows = loaded.points if loaded.weights is None else np.column_stack([loaded.points, loaded.weights])
+        return LazyPoints(row_blocks(rows), P.n_dims, loaded.weights is not None)
     pieces, bounds = set_pieces(P)
     blocks = source_blocks(BlockSource.of_views(pieces), bounds, 4 * P.n_dims * int(bounds[-1]))
     return LazyPoints(blocks, P.n_dims, P.weights_shape is not None)

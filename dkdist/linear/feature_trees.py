@@ -228,6 +228,6 @@ def _check_sets_in_domains(trees: SharedFeatureGraph, sets: SampleSets, first: i
 
 def check_search_data(X: Any) -> Any:
     """Return validated sets (in memory or in a store) or features (an array, possibly lazy)."""
-    if is_lazy(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
+    if getattr(X, "ndim", 0) == 2 and (is_lazy(X) or isinstance(X, np.ndarray)):
         return X
     return check_sets(X)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import column_bounds, read_only
 from dkdist._utils.text import column_text, key_value_table, numbers_text, sizes_text
+from dkdist.sets.exports import ExportsMixin
 from dkdist.sets.indexing import NoArrayConversion, align_mask, as_position, positions, resolve_key
 from dkdist.sets.labels import NO_LABELS, Labels, LabelsMixin
 from dkdist.sets.origins import normalize_origin, origin_text, translate
@@ -194,7 +195,7 @@ class FrameConstructors:
 A = TypeVar("A", bound=NDArray[Any])
 
 
-class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
+class SampleSets(LabelsMixin, FrameConstructors, ExportsMixin, NoArrayConversion):
     """An immutable collection of N sample sets, with optional point weights, in memory.
 
     Parameters

@@ -179,7 +179,9 @@ def test_system_errors_are_not_skipped(invalid_store: Spoilt, monkeypatch: Any, 
 def test_valid_sets_are_read_once(invalid_store: Spoilt, tmp_path: Path, monkeypatch: Any) -> None:
     store = dk.write_sets(tmp_path / "s.zarr", invalid_store.clean)
     store, loads, load = dk.open_sets(tmp_path / "s.zarr", block_sets=7), [], SetStore.points_alone
-    monkeypatch.setattr(SetStore, "points_alone", lambda self, first=0: (loads.append(len(self)), load(self))[1])
+    monkeypatch.setattr(
+        SetStore, "points_alone", lambda self, first=0: (loads.append(len(self)), load(self))[1]
+    )
     result = []
     for on_error in ("raise", "skip"):
         loads.clear()
