@@ -133,6 +133,13 @@ class LazySets(NoArrayConversion):
     ----------
     block_sets : int or None
         Number of sets per block of work; None for the default.
+
+    Examples
+    --------
+    >>> import dask.array as da, dkdist as dk
+    >>> sets = dk.as_sets(da.ones((40, 5, 2), chunks=(10, 5, 2), dtype="float32"))
+    >>> isinstance(sets, dk.LazySets), len(sets[::2]), sets[3].shape, sets[:2].load()
+    (True, 20, (5, 2), SampleSets(n_sets=2, n_points=10, n_dims=2))
     """
 
     __slots__ = ("__weakref__", "_base", "_contents", "_maps", "_n_points", "_positions", "block_sets")

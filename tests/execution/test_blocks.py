@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS
-from dkdist._runtime.blocks import BlockTask, row_blocks, source_blocks, split_graph
+from dkdist._runtime.blocks import BlockSource, BlockTask, row_blocks, source_blocks, split_graph
 
 
 def compute_blocks(blocks):
@@ -178,11 +178,21 @@ class View:
 
 
 def test_views_are_loaded_inside_the_task():
-    blocks = source_blocks([View("a"), View("b")], np.array([0, 3, 5]), read_bytes=77)
+    blocks = source_blocks(BlockSource.of_views([View("a"), View("b")]), np.array([0, 3, 5]), read_bytes=77)
     assert compute_blocks(blocks) == ["loaded a", "loaded b"]
     assert (blocks.n_rows, blocks.read_bytes, blocks.rows(1)) == (5, 77, slice(3, 5))
-    assert blocks.name == source_blocks([View("a"), View("b")], np.array([0, 3, 5]), read_bytes=77).name
-    assert blocks.name != source_blocks([View("a"), View("c")], np.array([0, 3, 5]), read_bytes=77).name
+    assert (
+        blocks.name
+        == source_blocks(
+            BlockSource.of_views([View("a"), View("b")]), np.array([0, 3, 5]), read_bytes=77
+        ).name
+    )
+    assert (
+        blocks.name
+        != source_blocks(
+            BlockSource.of_views([View("a"), View("c")]), np.array([0, 3, 5]), read_bytes=77
+        ).name
+    )
 
 
 def test_legacy_dask_tasks_are_supported():
