@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.inputs import (
     DataSummary,
+    LazySetsLike,
     Sets,
     SetsInMemory,
     SetsLike,
@@ -108,7 +109,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         raise NotImplementedError
 
     @overload
-    def transform(self, X: LazySets) -> DaskArray: ...
+    def transform(self, X: LazySetsLike) -> DaskArray: ...
     @overload
     def transform(self, X: SetsInMemory) -> F32: ...
     def transform(self, X: Any) -> Any:
@@ -123,7 +124,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return check_fitted_sets(self, X, text=self._accepts_strings)
 
     @overload
-    def fit_transform(self, X: LazySets, y: Any = None, **params: Any) -> DaskArray: ...
+    def fit_transform(self, X: LazySetsLike, y: Any = None, **params: Any) -> DaskArray: ...
     @overload
     def fit_transform(self, X: SetsInMemory, y: Any = None, **params: Any) -> F32: ...
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:

@@ -50,7 +50,7 @@ from dkdist._base.sampling import (
 )
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import column_bounds
-from dkdist._runtime.blocks import Blocks, BlockSource, require_known_chunks, source_blocks
+from dkdist._runtime.blocks import Blocks, BlockSource, DaskArray, require_known_chunks, source_blocks
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.run import resources
 from dkdist._utils.validation import require_same_names
@@ -125,8 +125,10 @@ NO_POSITIONS = np.empty(0, np.int64)
 Sets = SampleSets | LazySets
 SetsInMemory = SampleSets | Sequence[Any] | NDArray[Any]
 """Collections whose rows are NumPy arrays: sets, a list of arrays or of strings, or an array (N, n, d)."""
-SetsLike = SetsInMemory | LazySets
-"""Collections of sets that estimators and functions accept."""
+LazySetsLike = LazySets | DaskArray
+"""Collections whose rows are Dask arrays: stores, other lazy sets, or a Dask array (N, n, d)."""
+SetsLike = SetsInMemory | LazySetsLike
+"""Collections of sets that estimators and functions accept; see `as_sets` for those of other libraries."""
 
 
 def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False, origin: F64 | None = None) -> Sets:

@@ -10,7 +10,9 @@ RESULTS = {True: "lazy", False: "in memory"}
 def rows() -> list[str]:
     """Return the rows of the table, lazy collections first."""
     names = [*KINDS, *CLUSTER_KINDS, *OPTIONAL_KINDS]
-    return [f"| {name} | {RESULTS[name in LAZY]} |" for name in sorted(names, key=lambda n: (n not in LAZY, n))]
+    return [
+        f"| {name} | {RESULTS[name in LAZY]} |" for name in sorted(names, key=lambda n: (n not in LAZY, n))
+    ]
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
+import zarr
 
 import dkdist as dk
+from dkdist.cli import main
 from inputs.kinds import ENTRIES, KINDS, LAZY, example, make, ragged, run
 
 KIND_NAMES, ENTRY_NAMES = list(KINDS), list(ENTRIES)
@@ -177,3 +179,16 @@ def test_round_trip_through_other_libraries() -> None:
     table = sets.to_arrow()
     assert (table["id"].to_pylist(), table["y"].to_pylist()) == (sets.ids.tolist(), y.tolist())
     assert (back.ids.tolist(), back.targets["y"].tolist()) == (sets.ids.tolist(), y.tolist())
+
+
+def test_commands_read_groups_of_other_writers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points, y = example()
+    store, model, table = (str(tmp_path / name) for name in ("group.zarr", "model.npz", "table.csv"))
+    group = zarr.create_group(store)
+    for name, values in {"points": points.reshape(-1, 2), "offsets": np.arange(49) * 20, "y": y}.items():
+        group.create_array(name, shape=values.shape, chunks=values.shape, dtype=values.dtype)[...] = values
+    assert main(["fit", store, "--target", "y", "--task", "classify", "--model", model]) == 0
+    assert main(["predict", store, "--model", model, "--output", table]) == 0
+    assert len(Path(table).read_text().splitlines()) == 49
+    assert main(["info", store]) == 2
+    assert "dk.as_sets" in capsys.readouterr().err

@@ -111,12 +111,13 @@ def parse_commit(document: bytes | None, label: str) -> tuple[Commit, int | None
         attrs = root.get("attributes", {}).get("dkdist")
     if kind != (3, "group"):
         raise StoreFormatError(
-            f"{label} must be a Zarr version 3 group; got a Zarr {kind[1]} of version {kind[0]}."
+            f"{label} must be a Zarr version 3 group; got a Zarr {kind[1]} of version {kind[0]}. Read other arrays "
+            "with dk.as_sets."
         )
     if not isinstance(attrs, dict):
         raise StoreFormatError(
-            f"{label} has no 'dkdist' attributes: it was never committed, or is another kind of Zarr group. If a "
-            "writer was interrupted, write the store again."
+            f"{label} has no 'dkdist' attributes: it was never committed, or is another kind of Zarr group. Read other "
+            "groups with dk.as_sets; if a writer was interrupted, write the store again."
         )
     return _checked_commit(attrs, label), attrs.get("checksum")
 
