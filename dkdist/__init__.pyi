@@ -2,6 +2,7 @@
 
 from . import datasets as datasets
 from . import plot as plot
+from ._base.fold import fold as fold
 from .alignment.align import Alignment as Alignment
 from .alignment.align import align as align
 from .auto.set_classifier import SetClassifier as SetClassifier

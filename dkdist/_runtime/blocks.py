@@ -9,6 +9,7 @@ such as a fitted model, is sent once to each worker and not with each task.
 from __future__ import annotations
 
 import itertools
+import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -163,8 +164,9 @@ def max_block_sets(n: int) -> int:
 
 
 def local_blocks(X: Any, n_rows: int) -> Blocks:
-    """Return blocks of ``n_rows`` rows of an array or of sets in this process."""
-    bounds = np.append(np.arange(0, len(X), n_rows), len(X)).astype(np.int64)
+    """Return blocks of ``n_rows`` rows of an array, a sparse matrix or sets in this process."""
+    n = X.shape[0]  # sparse matrices have no length
+    bounds = np.append(np.arange(0, n, n_rows), n).astype(np.int64)
     views = [X[a:b] for a, b in itertools.pairwise(bounds.tolist())]
     return Blocks("rows", bounds, value_tasks("rows", views), local=True)
 
@@ -178,18 +180,31 @@ def _dask_blocks(X: da.Array) -> Blocks:
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_sets, n_features); got {X.ndim} dimension(s).")
     require_known_chunks(X)
-    if X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
-    keys = [(X.name, i, 0) for i in range(X.numblocks[0])]
-    graph: Mapping[Key, GraphNode] = graph_nodes(X, keys)
+    return chunk_blocks(X)
+
+
+def chunk_blocks(X: da.Array) -> Blocks:
+    """Return the chunks of a dask array along its first axis; each contains the other axes whole.
+
+    If the lengths of the chunks are unknown, the bounds count chunks.
+    """
+    other_axes = range(1, X.ndim)
+    if split := {axis: -1 for axis in other_axes if X.numblocks[axis] > 1}:
+        X = X.rechunk(split)
+    keys = [(X.name, i, *(0 for _ in other_axes)) for i in range(X.numblocks[0])]
+    graph: Mapping[Key, GraphNode] = graph_nodes(X.__dask_graph__(), keys)
     mapped = {key for key, node in graph.items() if find_row_map(node) is not None}
     if mapped and not mapped.issuperset(keys):
         graph = push_down_slices(graph, keys)
     tasks, shared = split_graph(graph, keys)
+    if np.isnan(X.shape).any():
+        return Blocks(
+            X.name, np.arange(len(keys) + 1), tasks, shared, read_bytes=_read_bytes(X), unit="chunk"
+        )
     bounds = np.concatenate([[0], np.cumsum(X.chunks[0])]).astype(np.int64)
     return Blocks(
-        X.name, bounds, tasks, shared, row_bytes=X.dtype.itemsize * X.shape[1],
-        read_bytes=_read_bytes(X), n_columns=X.shape[1],
+        X.name, bounds, tasks, shared, row_bytes=X.dtype.itemsize * math.prod(X.shape[1:]),
+        read_bytes=_read_bytes(X), n_columns=X.shape[1] if X.ndim > 1 else 1,
     )  # fmt: skip
 
 

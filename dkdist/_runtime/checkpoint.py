@@ -49,7 +49,7 @@ class Checkpoint:
         header = {
             "fingerprint": self.fingerprint,
             "notes": _json_roundtrip(notes),
-            "digest": digest(*_digest_parts(arrays)),
+            "digest": digest(*digest_parts(arrays)),
         }
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         self.path.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class Checkpoint:
             header = read_json(
                 arrays.pop(_HEADER).tobytes(), {"fingerprint": dict, "notes": dict, "digest": str}
             )
-            is_valid = header["digest"] == digest(*_digest_parts(arrays))
+            is_valid = header["digest"] == digest(*digest_parts(arrays))
         except (ValueError, KeyError) as error:
             raise self.damaged(f"{type(error).__name__}: {error}") from error
         if not is_valid:
@@ -120,7 +120,8 @@ def digest(*parts: bytes | NDArray[Any]) -> str:
     return total.hexdigest()
 
 
-def _digest_parts(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | NDArray[Any]]:
+def digest_parts(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | NDArray[Any]]:
+    """Return the names, dtypes, shapes and values of arrays as arguments of `digest`."""
     parts: list[bytes | NDArray[Any]] = []
     for name in sorted(arrays):
         array = arrays[name]

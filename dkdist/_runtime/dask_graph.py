@@ -1,4 +1,4 @@
-"""Graph of a Dask array as nodes, with a node for each future.
+"""Graph of a Dask collection as nodes, with a node for each future.
 
 Persisted arrays and arrays of futures have keys that only the scheduler of their cluster can resolve. Instead of
 tasks, their graphs contain futures, directly or among the arguments of a task.
@@ -39,12 +39,12 @@ class FutureNode(GraphNode):
         return Alias, (self.key,)
 
 
-def graph_nodes(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
-    """Return the graph of a Dask collection, with a node for every dependency of ``keys``.
+def graph_nodes(values: Mapping[Key, Any], keys: Sequence[Key]) -> dict[Key, GraphNode]:
+    """Return the graph ``values`` of Dask collections, with a node for every dependency of ``keys``.
 
     ValueError if the result of a future is lost, or is on another cluster than that of the active client.
     """
-    values: dict[Key, Any] = dict(X.__dask_graph__())
+    values = dict(values)
     graph: dict[Key, GraphNode] = convert_legacy_graph(values)
     absent = _missing_keys(graph, keys)
     if absent:
@@ -109,15 +109,15 @@ def _iter_futures(values: Iterable[Any]) -> Iterator[Any]:
 def _require_result(key: Key, future: Any, client: Any | None) -> None:
     if future is None:
         raise ValueError(
-            f"the dask array needs {key!r}, which its graph does not contain. Create the array again."
+            f"the dask collection needs {key!r}, which its graph does not contain. Create it again."
         )
     if future.status in ("cancelled", "lost"):
         raise ValueError(
-            f"the dask array needs the result {key!r} of a cluster, which is {future.status}: its client was closed or "
-            "restarted, or the result was cancelled. Persist the array again."
+            f"the dask collection needs the result {key!r} of a cluster, which is {future.status}: its client was "
+            "closed or restarted, or the result was cancelled. Persist it again."
         )
     if client is not None and future.client.scheduler.address != client.scheduler.address:
         raise ValueError(
-            f"the dask array was persisted on the cluster at {future.client.scheduler.address}, but the active client "
-            f"is connected to {client.scheduler.address}. Persist the array there, or activate the other client."
+            f"the dask collection was persisted on the cluster at {future.client.scheduler.address}, but the active "
+            f"client is connected to {client.scheduler.address}. Persist it there, or activate the other client."
         )

@@ -13,6 +13,7 @@ flight. Results do not depend on which jobs share a task.
 
 from __future__ import annotations
 
+import copy
 import time
 import uuid
 from collections import defaultdict, deque
@@ -67,13 +68,14 @@ def stream_fold(
     window: Callable[[], int],
     report: Report,
     progress: Progress | None,
+    in_place: bool = False,
 ) -> Any:
     """Fold the jobs into ``state``; call ``report(state, n_jobs)`` for every state sent to the client.
 
-    At most ``window()`` jobs are computed and wait for their step.
+    At most ``window()`` jobs are computed and wait for their step. With ``in_place``, steps modify a copy of the state.
     """
     n_done = 0
-    step = require_same_cpu(partial(_fold_batch, step))
+    step = require_same_cpu(partial(_fold_batch, step, in_place))
 
     def start() -> Any:
         first = n_done
@@ -92,7 +94,9 @@ def stream_fold(
     return run_on_cluster(client, start, name=f"{label}_step", blocks_per_task=1.0, progress=progress)
 
 
-def _fold_batch(step: Step, state: Any, items: TaskResults) -> Any:
+def _fold_batch(step: Step, in_place: bool, state: Any, items: TaskResults) -> Any:
+    if in_place:
+        state = copy.deepcopy(state)
     for item in items.results:
         state = step(state, item)
     return state

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,6 +129,7 @@ def fold(
     window: int | None = None,
     progress: Progress | None = None,
     sequential: bool = False,
+    in_place: bool = False,
 ) -> Any:
     """Fold the jobs into ``state``; call ``on_segment(state, n_jobs)`` after every 128 jobs, in any thread.
 
@@ -134,6 +137,9 @@ def fold(
     returns a new state and does not modify its arguments. States are small: one is held until ``window`` more steps
     are done. ``window`` is `fold_window` by default, evaluated while the fold runs. With ``sequential``, items
     need no work and one thread runs all tasks.
+
+    With ``in_place``, ``step`` may modify its state and return it. Local runs then hold one state, which is ``state``
+    itself; tasks of a cluster copy the state before their first step, because a lost task runs again from its input.
     """
 
     def n_items() -> int:
@@ -146,7 +152,16 @@ def fold(
         return stream_fold(
             client, blocks, jobs, prepare, step, state,
             label=label, window=n_items, report=throttle(MAX_GRAPH_JOBS, len(jobs), on_segment), progress=progress,
+            in_place=in_place,
         )  # fmt: skip
+    if in_place:
+        report = None if on_segment is None else partial(_report_held_state, on_segment)
+        holder = fold(
+            blocks, jobs, prepare, _step_in_place, _StateHolder(state, step),
+            label=label, blocks_per_job=blocks_per_job, on_segment=report, window=window, progress=progress,
+            sequential=sequential,
+        )  # fmt: skip
+        return holder.state
     for start in range(0, len(jobs), MAX_GRAPH_JOBS):
         segment = jobs[start : start + MAX_GRAPH_JOBS]
         graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, n_items())
@@ -157,6 +172,23 @@ def fold(
         if on_segment is not None:
             on_segment(state, start + len(segment))
     return state
+
+
+@dataclass
+class _StateHolder:
+    """Holder of the only state of a local fold: all steps return this object."""
+
+    state: Any
+    step: Callable[[Any, Any], Any]
+
+
+def _step_in_place(holder: _StateHolder, item: Any) -> _StateHolder:
+    holder.state = holder.step(holder.state, item)
+    return holder
+
+
+def _report_held_state(on_segment: Callable[[Any, int], None], holder: _StateHolder, n_jobs: int) -> None:
+    on_segment(holder.state, n_jobs)
 
 
 def throttle(

@@ -279,7 +279,7 @@ def test_persisted_arrays_of_other_or_closed_clusters_raise():
             pytest.raises(ValueError, match=r"persisted on the cluster at .* but the active client"),
         ):
             dk.IncrementalRidge().fit(x, Y)
-    with pytest.raises(ValueError, match=r"which is cancelled.* Persist the array again"):
+    with pytest.raises(ValueError, match=r"which is cancelled.* Persist it again"):
         dk.IncrementalRidge().fit(x, Y)
 
 
