@@ -18,9 +18,9 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
-from dkdist._runtime._dask_private import GraphNode, Task, TaskRef
+from dkdist._runtime._dask_private import DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES
-from dkdist._runtime.blocks import BlockSource, max_block_sets, row_blocks
+from dkdist._runtime.blocks import BlockSource, block_keys, join_columns, max_block_sets, row_blocks
 from dkdist._runtime.map_reduce import map_blocks, map_pieces
 from dkdist._runtime.process import materialize_params, require_same_cpu
 
@@ -112,6 +112,34 @@ def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, 
     graph = _block_tasks(function, spec, calls, name, label)
     layers = HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=[X])  # type: ignore[list-item]
     return _dask_array(layers, name, X.chunks[0], spec.n_features)
+
+
+def lazy_from_model(
+    function: Callable[[Any, Any], Any],
+    model: Any,
+    blocks: da.Array | Sequence[Any],
+    rows: Iterable[float],
+    meta: Array,
+    label: str,
+) -> da.Array:
+    """Return a lazy array whose block i is ``function(model, blocks[i])``; the model is one key of the graph.
+
+    ``blocks`` are the chunks of a dask array along its first axis, or views of a store. ``rows`` are their lengths (NaN
+    if unknown). ``meta`` has the dtype and, after the first axis, the shape of the result.
+    """
+    name, shared = f"{label}-{tokenize(function, model, blocks)}", f"{label}_model-{tokenize(model)}"
+    dependencies, inputs = list[Any](), blocks
+    if isinstance(blocks, da.Array):
+        blocks = join_columns(blocks)
+        dependencies = [blocks]
+        inputs = [TaskRef(key) for key in block_keys(blocks.name, blocks.numblocks[0], blocks.ndim)]
+    function = require_same_cpu(function)
+    graph: dict[Key, GraphNode] = {shared: DataNode(shared, model)}
+    for key, block in zip(block_keys(name, len(inputs), meta.ndim), inputs, strict=True):
+        graph[key] = Task(key, function, TaskRef(shared), block)
+    layers = HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=dependencies)
+    chunks = (tuple(rows), *((n,) for n in meta.shape[1:]))
+    return da.Array(layers, name, chunks, dtype=meta.dtype, meta=np.empty((0,) * meta.ndim, meta.dtype))
 
 
 def _dask_array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: int) -> da.Array:

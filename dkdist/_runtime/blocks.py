@@ -188,10 +188,8 @@ def chunk_blocks(X: da.Array) -> Blocks:
 
     If the lengths of the chunks are unknown, the bounds count chunks.
     """
-    other_axes = range(1, X.ndim)
-    if split := {axis: -1 for axis in other_axes if X.numblocks[axis] > 1}:
-        X = X.rechunk(split)
-    keys = [(X.name, i, *(0 for _ in other_axes)) for i in range(X.numblocks[0])]
+    X = join_columns(X)
+    keys = block_keys(X.name, X.numblocks[0], X.ndim)
     graph: Mapping[Key, GraphNode] = graph_nodes(X.__dask_graph__(), keys)
     mapped = {key for key, node in graph.items() if find_row_map(node) is not None}
     if mapped and not mapped.issuperset(keys):
@@ -206,6 +204,17 @@ def chunk_blocks(X: da.Array) -> Blocks:
         X.name, bounds, tasks, shared, row_bytes=X.dtype.itemsize * math.prod(X.shape[1:]),
         read_bytes=_read_bytes(X), n_columns=X.shape[1] if X.ndim > 1 else 1,
     )  # fmt: skip
+
+
+def join_columns(X: da.Array) -> da.Array:
+    """Return X with one chunk along every axis but the first."""
+    split = [axis for axis in range(1, X.ndim) if X.numblocks[axis] > 1]
+    return X.rechunk(dict.fromkeys(split, -1)) if split else X
+
+
+def block_keys(name: str, n_blocks: int, n_dims: int) -> list[Key]:
+    """Return the keys of an array of ``n_dims`` axes with chunks along the first axis only."""
+    return [(name, i, *(0,) * (n_dims - 1)) for i in range(n_blocks)]
 
 
 def _read_bytes(X: da.Array) -> int:
