@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
-from sys import getsizeof
 from typing import Any
 
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
 from dask.core import flatten
+from dask.sizeof import sizeof
 from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
@@ -370,7 +370,7 @@ def source_blocks(source: BlockSource, bounds: I64, read_bytes: int, *, load: bo
     if source.layer:
         graph: dict[Key, GraphNode] = {}
         for array in source.arrays:
-            graph |= graph_nodes(array, list(flatten(array.__dask_keys__())))
+            graph |= graph_nodes(array.__dask_graph__(), list(flatten(array.__dask_keys__())))
         keys = source.keys
         graph |= source.layer
         if load:
@@ -470,7 +470,7 @@ class TaskResults:
 
     def __sizeof__(self) -> int:
         """Return the size in bytes, from which a scheduler estimates the cost of a transfer."""
-        return sum(map(getsizeof, self.results))
+        return sum(map(sizeof, self.results))
 
 
 def job_task(

@@ -45,6 +45,15 @@ def test_roofline_prints_attainable_and_achieved_rates(tmp_path: Path) -> None:
     assert all(rate > 0 for rates in figures["rates"].values() for rate in rates.values())
 
 
+@pytest.mark.network
+def test_bounded_fold_prints_living_blocks(tmp_path: Path) -> None:
+    figures = run("bounded_fold.py", output=tmp_path / "fold.json")
+    fold, wrapper, dask_ml = figures["rows"]
+    assert fold["held"] <= fold["alive"] <= figures["window"]
+    assert wrapper["alive"] <= figures["window"]
+    assert "error" in dask_ml or dask_ml["alive"] > figures["window"]
+
+
 def test_minimum_times_of_work_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     Work = importlib.import_module("machine_rates").Work
