@@ -22,6 +22,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import dask
 import numpy as np
 from dask.base import annotate, get_annotations
 from dask.typing import Key
@@ -47,6 +48,9 @@ from dkdist._runtime.dashboard import annotate_stage
 from dkdist._runtime.process import require_same_cpu
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
+
+# a graph contains the state of a fold; Dask would advise users to load their data otherwise
+LARGE_STATES = {"distributed.admin.large-graph-warning-threshold": "1TiB"}
 
 Jobs = Sequence[Job]
 Step = Callable[[Any, Any], Any]
@@ -315,7 +319,7 @@ class _Fold(_FutureQueue):
             steps.append(key)
             self.n_steps += 1
         stage = annotate_stage(key_split(self.step), _mean([self.n_blocks[j] for _, j in steps or items]))
-        with stage, _round_robin(items, threads):
+        with stage, _round_robin(items, threads), dask.config.set(LARGE_STATES):
             self.submit(graph, steps, [key for key in items if key[1] >= self.n_steps])
 
     def _add_items(self, graph: dict[Key, GraphNode], width: int, n_threads: int) -> list[TaskKey]:

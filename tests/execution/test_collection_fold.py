@@ -146,6 +146,12 @@ def test_states_may_be_modified_by_steps(cluster):
     assert not hasattr(model, "coef_")
 
 
+def test_large_states_on_a_cluster_give_no_warning(cluster):
+    with Client(cluster):
+        result = dk.fold(LAZY, add_in_place, np.zeros((500_000, 4)))
+    np.testing.assert_array_equal(result[-1], sequential(range(12)))
+
+
 def test_persisted_collections_on_a_cluster(cluster):
     with Client(cluster) as client:
         persisted = LAZY.rechunk((5, 2)).persist()
