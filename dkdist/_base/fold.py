@@ -19,7 +19,7 @@ from dkdist._runtime.fold_checkpoint import FoldCheckpoint
 from dkdist._runtime.map_reduce import fold as fold_jobs
 from dkdist._runtime.map_reduce import fold_window
 from dkdist._runtime.run import plan_blocks
-from dkdist.io import SetStore
+from dkdist.io.lazy_sets import LazySets
 
 State = TypeVar("State")
 
@@ -41,10 +41,11 @@ def fold(
 
     Parameters
     ----------
-    data : dask array, bag, DataFrame or list of Delayed; ndarray; SampleSets, SetStore or list of arrays
+    data : dask array, bag, DataFrame or list of Delayed; ndarray; SampleSets, SetStore or what `as_sets` accepts
         Blocks are the chunks of a dask array along its first axis (other axes are joined; lengths may be unknown),
         ranges of up to 1,024 rows of an ndarray, partitions of a bag or DataFrame, and results of `Delayed` objects and
-        futures. Blocks of sets are `SampleSets`: up to 1,024 sets, or ``block_sets`` of `open_sets`.
+        futures. Blocks of sets are `SampleSets`: up to 1,024 sets, or ``block_sets`` of `open_sets`. Dask and NumPy
+        arrays of sets give blocks of the array; pass `as_sets` of them for blocks of sets.
     step : callable
         Function ``step(state, block) -> state``. It may modify its state and return it, but not the block. On a cluster
         it must be picklable.
@@ -126,7 +127,7 @@ def _fold_blocks(data: Any) -> Blocks:
     if blocks is not None:
         return blocks
     sets = check_sets(data, text=True)
-    if isinstance(sets, SetStore):
+    if isinstance(sets, LazySets):
         return source_blocks(*block_views(sets, row_bytes=0))
     return local_blocks(sets, max_block_sets(len(sets)))
 

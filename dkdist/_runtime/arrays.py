@@ -20,7 +20,7 @@ from dask.typing import Key
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime._dask_private import DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES
-from dkdist._runtime.blocks import BlockSource, block_keys, join_columns, max_block_sets, row_blocks
+from dkdist._runtime.blocks import BlockSource, block_keys, max_block_sets, row_blocks
 from dkdist._runtime.map_reduce import map_blocks, map_pieces
 from dkdist._runtime.process import materialize_params, require_same_cpu
 
@@ -117,27 +117,23 @@ def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, 
 def lazy_from_model(
     function: Callable[[Any, Any], Any],
     model: Any,
-    blocks: da.Array | Sequence[Any],
+    source: BlockSource,
     rows: Iterable[float],
     meta: Array,
     label: str,
 ) -> da.Array:
-    """Return a lazy array whose block i is ``function(model, blocks[i])``; the model is one key of the graph.
+    """Return a lazy array whose block i is ``function(model, block i)``; the model is one key of the graph.
 
-    ``blocks`` are the chunks of a dask array along its first axis, or views of a store. ``rows`` are their lengths (NaN
-    if unknown). ``meta`` has the dtype and, after the first axis, the shape of the result.
+    ``rows`` are the lengths of the blocks (NaN if unknown). ``meta`` has the dtype and, after the first axis, the shape
+    of the result.
     """
-    name, shared = f"{label}-{tokenize(function, model, blocks)}", f"{label}_model-{tokenize(model)}"
-    dependencies, inputs = list[Any](), blocks
-    if isinstance(blocks, da.Array):
-        blocks = join_columns(blocks)
-        dependencies = [blocks]
-        inputs = [TaskRef(key) for key in block_keys(blocks.name, blocks.numblocks[0], blocks.ndim)]
+    name, shared = f"{label}-{tokenize(function, model, source.token)}", f"{label}_model-{tokenize(model)}"
     function = require_same_cpu(function)
-    graph: dict[Key, GraphNode] = {shared: DataNode(shared, model)}
-    for key, block in zip(block_keys(name, len(inputs), meta.ndim), inputs, strict=True):
+    graph: dict[Key, GraphNode] = {**source.layer, shared: DataNode(shared, model)}
+    for key, block in zip(block_keys(name, len(source.arguments), meta.ndim), source.arguments, strict=True):
         graph[key] = Task(key, function, TaskRef(shared), block)
-    layers = HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=dependencies)
+    layer = MaterializedLayer(graph)
+    layers = HighLevelGraph.from_collections(name, layer, dependencies=list(source.arrays))  # type: ignore[arg-type]
     chunks = (tuple(rows), *((n,) for n in meta.shape[1:]))
     return da.Array(layers, name, chunks, dtype=meta.dtype, meta=np.empty((0,) * meta.ndim, meta.dtype))
 

@@ -360,6 +360,13 @@ class BlockSource:
         return list(self.layer)
 
 
+def chunk_source(X: da.Array) -> BlockSource:
+    """Return the source of the chunks of a dask array along its first axis."""
+    X = join_columns(X)
+    keys = block_keys(X.name, X.numblocks[0], X.ndim)
+    return BlockSource([TaskRef(key) for key in keys], X.name, arrays=[X])
+
+
 def source_blocks(source: BlockSource, bounds: I64, read_bytes: int, *, load: bool = True) -> Blocks:
     """Return blocks of whole sets: each view is loaded inside the task that uses it.
 

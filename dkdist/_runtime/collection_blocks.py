@@ -20,7 +20,7 @@ def collection_blocks(data: Any) -> Blocks | None:
     """Return the blocks of an array or of a Dask collection; None for anything else, such as sets.
 
     Blocks are ranges of the first axis of an array, partitions of a bag or data frame, and the results of `Delayed`
-    objects and futures in a list. ValueError for other Dask collections.
+    objects and futures in a list.
     """
     if isinstance(data, np.ndarray) and data.ndim:
         return local_blocks(data, max_block_sets(len(data)))
@@ -34,11 +34,6 @@ def collection_blocks(data: Any) -> Blocks | None:
     elif is_dask_collection(data) and hasattr(data, "npartitions"):
         data = data.optimize() if hasattr(data, "optimize") else data
         return _partition_blocks("partitions", data.__dask_graph__(), data.__dask_keys__())
-    if is_dask_collection(data):
-        raise ValueError(
-            "data must be a dask array with at least one axis, a bag, a data frame, a list of Delayed objects or "
-            f"sets; got {data!r:.200}. Pass the dask array that it contains."
-        )
     return None
 
 

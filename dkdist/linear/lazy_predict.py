@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dkdist._base.inputs import block_views, check_sets
 from dkdist._runtime.arrays import lazy_from_model
-from dkdist._runtime.blocks import is_lazy
-from dkdist.io import SetStore
+from dkdist._runtime.blocks import chunk_source, is_lazy
+from dkdist.io.lazy_sets import LazySets
 
 
 def lazy_predict(model: Any, X: Any, method: str = "predict", *, meta: NDArray[Any] | None = None) -> Any:
@@ -26,15 +26,15 @@ def lazy_predict(model: Any, X: Any, method: str = "predict", *, meta: NDArray[A
     model : object
         Fitted model of any library, copied now: later fits do not change the result. On a cluster it is sent once to
         each worker and must be picklable.
-    X : dask array of shape (n, ...) or SetStore
+    X : dask array of shape (n, ...), SetStore or LazySets
         Blocks are chunks along the first axis, as arrays (other axes are joined; lengths may be unknown), or
-        `SampleSets` of the blocks of a store. For X in memory the method is called on X.
+        `SampleSets` of the blocks of lazy sets. For X in memory the method is called on X.
     method : str, default="predict"
         Name of a method that returns one array with an entry for each row, computed independently of the other rows,
         such as "predict_proba", "decision_function" or "transform".
     meta : ndarray of shape (any, ...) or None, default=None
         Array with the dtype and, after the first axis, the shape of results, such as ``np.empty((0, 3), "f4")``. None
-        calls the method on one row of ones, or on the first set of a store.
+        calls the method on one row of ones, or on the first set.
 
     Returns
     -------
@@ -66,16 +66,17 @@ def lazy_predict(model: Any, X: Any, method: str = "predict", *, meta: NDArray[A
             f"model must have the method {method!r}; got {type(model).__name__}. Pass method= with one that it has."
         )
     first_row: Any
-    if isinstance(X, SetStore):
+    if isinstance(X, LazySets):
         check_sets(X, text=True)
-        blocks, bounds, _ = block_views(X, row_bytes=0)
+        source, bounds, _ = block_views(X, row_bytes=0)
         first_row, rows = X[:1], np.diff(bounds).tolist()
     elif is_lazy(X):
-        blocks, first_row, rows = X, np.ones((1, *X.shape[1:]), X.dtype), X.chunks[0]
+        source, rows = chunk_source(X), X.chunks[0]
+        first_row = np.ones((1, *X.shape[1:]), X.dtype)
     elif hasattr(X, "__dask_graph__"):
         raise ValueError(
-            f"X must be a dask array, a store or in memory; got a {type(X).__name__}. For a data frame pass "
-            "X.to_dask_array(lengths=True), or call X.map_partitions."
+            f"X must be a dask array, lazy sets or in memory; got a {type(X).__name__}. For a data frame pass "
+            "X.to_dask_array(lengths=True), for sets dk.as_sets(X)."
         )
     else:
         return getattr(model, method)(X)
@@ -83,7 +84,7 @@ def lazy_predict(model: Any, X: Any, method: str = "predict", *, meta: NDArray[A
     if meta is None:
         meta = _call_on_row(model, method, first_row)
     call = partial(_call_on_block, method, np.empty((0, *meta.shape[1:]), meta.dtype))
-    return lazy_from_model(call, model, blocks, rows, meta, method)
+    return lazy_from_model(call, model, source, rows, meta, method)
 
 
 def _call_on_row(model: Any, method: str, row: Any) -> NDArray[Any]:
@@ -93,7 +94,7 @@ def _call_on_row(model: Any, method: str, row: Any) -> NDArray[Any]:
             return _call(model, method, row)
         except Exception as error:
             error.add_note(
-                f"lazy_predict called {method} on one row (of ones, or the first set of a store) to find the dtype and "
+                f"lazy_predict called {method} on one row (of ones, or the first set) to find the dtype and "
                 "shape of its results. If only this row is invalid, pass them as meta=."
             )
             raise
@@ -111,7 +112,7 @@ def _call_on_block(method: str, empty: NDArray[Any], model: Any, block: Any) -> 
 
 
 def _call(model: Any, method: str, block: Any) -> NDArray[Any]:
-    result = getattr(model, method)(block.load() if isinstance(block, SetStore) else block)
+    result = getattr(model, method)(block.load() if isinstance(block, LazySets) else block)
     # a list has one array per output, and a sparse matrix becomes an array without axes
     rows = np.empty(()) if isinstance(result, list) else np.asarray(result)
     if rows.shape[:1] != block.shape[:1]:

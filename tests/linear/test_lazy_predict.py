@@ -85,7 +85,7 @@ def test_rows_with_more_axes():
     np.testing.assert_allclose(result.compute(), images.mean(axis=1))
 
 
-def test_stores(tmp_path):
+def test_lazy_sets(tmp_path):
     sets = [np.random.default_rng(i).random((i % 7 + 1, 2)).astype("f4") for i in range(40)]
     y = np.array([len(x) for x in sets], float)
     dk.write_sets(tmp_path / "s.zarr", sets, targets=y)
@@ -95,6 +95,9 @@ def test_stores(tmp_path):
         result = dk.lazy_predict(model, data)
         assert result.shape == (len(data),)
         np.testing.assert_allclose(result.compute(), model.predict(data.load()), rtol=1e-5)
+    cube = np.random.default_rng(0).random((30, 5, 2)).astype("f4")
+    lazy = dk.as_sets(da.from_array(cube, chunks=(8, 5, 2)))
+    np.testing.assert_allclose(dk.lazy_predict(model, lazy).compute(), model.predict(cube), rtol=1e-5)
     rows = dk.lazy_predict(model[:1], store, "transform")
     np.testing.assert_array_equal(rows.compute(), model[0].transform(sets))
 
