@@ -29,6 +29,7 @@ from dkdist._runtime._dask_private import Alias, DataNode, GraphNode, Task, Task
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS, MIN_SETS_FOR_LARGE_BLOCKS
 from dkdist._runtime.dask_graph import FutureNode, graph_nodes
 from dkdist._runtime.process import SameCpuTask, active_client, materialize_params, require_same_cpu
+from dkdist._runtime.read_ahead import ReadAhead
 from dkdist._runtime.row_maps import RowMap, find_row_map, push_down_slices
 
 DaskArray = da.Array
@@ -417,6 +418,11 @@ class Job:
     single: bool = False
 
 
+def read_ahead_of(blocks: Blocks, jobs: Sequence[Job]) -> ReadAhead | None:
+    """Return the object that requests data of later jobs of a run in this process, or None."""
+    return ReadAhead.of([[blocks.tasks[i] for i in job.blocks] for job in jobs])
+
+
 @dataclass(frozen=True)
 class TaskPayload:
     """Block tasks of one job, which run inside the task of the job and are hidden from the scheduler."""
@@ -426,12 +432,17 @@ class TaskPayload:
     unit: str
     extra: Any
     single: bool
+    read_ahead: ReadAhead | None = None
+    number: int = 0
 
     @classmethod
-    def from_job(cls, blocks: Blocks, job: Job) -> TaskPayload:
-        """Return the payload of a job."""
+    def from_job(
+        cls, blocks: Blocks, job: Job, read_ahead: ReadAhead | None = None, number: int = 0
+    ) -> TaskPayload:
+        """Return the payload of a job, which has a number among the jobs that ``read_ahead`` knows."""
         rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
-        return cls(tuple(blocks.tasks[i] for i in job.blocks), rows, blocks.unit, job.extra, job.single)
+        tasks = tuple(blocks.tasks[i] for i in job.blocks)
+        return cls(tasks, rows, blocks.unit, job.extra, job.single, read_ahead, number)
 
     def __dask_tokenize__(self) -> str:
         """Return a unique token: hashing every task would cost more than submitting them."""
@@ -450,6 +461,8 @@ class TaskPayload:
     def run(self, work: Callable[..., Any], shared: Mapping[Key, Any]) -> Any:
         """Compute the blocks one at a time and return the result of ``work``."""
         try:
+            if self.read_ahead is not None:
+                self.read_ahead.start(self.number)
             blocks = (task.run(shared) for task in self.tasks)
             return work(next(blocks), *self.extra) if self.single else work(blocks, self.extra)
         except Exception as error:
@@ -481,13 +494,18 @@ class TaskResults:
 
 
 def job_task(
-    key: Key, work: TaskRef | DataNode, blocks: Blocks, job: Job, after: Sequence[TaskRef] = ()
+    key: Key,
+    work: TaskRef | DataNode,
+    blocks: Blocks,
+    job: Job,
+    after: Sequence[TaskRef] = (),
+    ahead: tuple[ReadAhead | None, int] = (None, 0),
 ) -> Task:
     """Return the task that computes a job's blocks and passes them to ``work``, once ``after`` is done.
 
     If ``work`` is a `DataNode`, the task carries it and the nodes of the shared values, and depends on no other task.
     """
-    payload = TaskPayload.from_job(blocks, job)
+    payload = TaskPayload.from_job(blocks, job, *ahead)
     values = [TaskRef(k) if isinstance(work, TaskRef) else blocks.shared[k] for k in payload.shared_keys]
     return Task(key, _checks_cpu(_run_job, blocks), work, payload, payload.shared_keys, *values, *after)
 
@@ -513,4 +531,6 @@ def _run_batch(
     work: Callable[..., Any], batch: TaskBatch, keys: tuple[Key, ...], *values: Any
 ) -> TaskResults:
     shared = dict(zip(keys, values, strict=True))
-    return TaskResults([job.run(work, shared) for job in batch.jobs])
+    read_ahead = ReadAhead.of([job.tasks for job in batch.jobs])
+    jobs = [replace(job, read_ahead=read_ahead, number=i) for i, job in enumerate(batch.jobs)]
+    return TaskResults([job.run(work, shared) for job in jobs])

@@ -38,9 +38,10 @@ from dkdist._runtime._tuning import (
     MAX_WINDOW_BLOCKS,
     WAITING_MEMORY_DIVISOR,
 )
-from dkdist._runtime.blocks import Blocks, Job, Work, job_task, value_tasks
+from dkdist._runtime.blocks import Blocks, Job, Work, job_task, read_ahead_of, value_tasks
 from dkdist._runtime.process import active_client, require_same_cpu
 from dkdist._runtime.progress import Progress
+from dkdist._runtime.read_ahead import ReadAhead
 from dkdist._runtime.run import resources, run
 
 
@@ -85,13 +86,14 @@ def _run_jobs(
 
         return stream_map(client, blocks, jobs, work, label=label, progress=progress)
     results: list[Any] = []
+    read_ahead = read_ahead_of(blocks, jobs)
     for start in range(0, len(jobs), MAX_GRAPH_JOBS):
         name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_work-{uuid.uuid4().hex}"
         graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
         keys: list[Key] = []
         for j, job in enumerate(jobs[start : start + MAX_GRAPH_JOBS]):
             keys.append((name, j))
-            graph[name, j] = job_task((name, j), TaskRef(shared), blocks, job)
+            graph[name, j] = job_task((name, j), TaskRef(shared), blocks, job, ahead=(read_ahead, start + j))
         results += run(graph, keys, watch=dict.fromkeys(keys, 1), progress=progress, local=blocks.local)
     return results
 
@@ -162,9 +164,12 @@ def fold(
             sequential=sequential,
         )  # fmt: skip
         return holder.state
+    read_ahead = read_ahead_of(blocks, jobs)
     for start in range(0, len(jobs), MAX_GRAPH_JOBS):
         segment = jobs[start : start + MAX_GRAPH_JOBS]
-        graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, n_items())
+        graph, steps = _segment_graph(
+            blocks, segment, prepare, step, state, label, n_items(), (read_ahead, start)
+        )
         weights = {key: len(job.blocks) for key, job in zip(steps, segment, strict=True)}
         state = run(
             graph, steps[-1:], watch=weights, progress=progress, local=blocks.local, sequential=sequential
@@ -214,6 +219,7 @@ def _segment_graph(
     state: Any,
     label: str,
     window: int,
+    ahead: tuple[ReadAhead | None, int],
 ) -> tuple[dict[Key, GraphNode], list[Key]]:
     token = uuid.uuid4().hex
     item, new_state, work = (f"{label}_{part}-{token}" for part in ("block", "step", "work"))
@@ -222,7 +228,7 @@ def _segment_graph(
     graph[(new_state, -1)] = DataNode((new_state, -1), state)
     for j, job in enumerate(jobs):
         after = [TaskRef((new_state, j - window))] if j >= window else []
-        graph[(item, j)] = job_task((item, j), TaskRef(work), blocks, job, after)
+        graph[(item, j)] = job_task((item, j), TaskRef(work), blocks, job, after, (ahead[0], ahead[1] + j))
         graph[(new_state, j)] = Task((new_state, j), step, TaskRef((new_state, j - 1)), TaskRef((item, j)))
     return graph, [(new_state, j) for j in range(len(jobs))]
 
@@ -253,12 +259,13 @@ def tree_sum(
     if not is_independent:
         graph |= {**blocks.shared, shared: work_node}
     merge = require_same_cpu(merge) if is_remote else merge
+    read_ahead = None if is_remote else read_ahead_of(blocks, jobs)
     unmerged: list[tuple[int, Key]] = []  # (leaves, key) of unpaired sums, with decreasing numbers of leaves
     for j, job in enumerate(jobs):
         pair = (j - window - 1) // 2
         after = [TaskRef((done, pair))] if pair >= 0 else []
         function = work_node if is_independent else TaskRef(shared)
-        graph[(leaf, j)] = job_task((leaf, j), function, blocks, job, after)
+        graph[(leaf, j)] = job_task((leaf, j), function, blocks, job, after, (read_ahead, j))
         unmerged.append((1, (leaf, j)))
         while len(unmerged) > 1 and unmerged[-1][0] == unmerged[-2][0]:
             _merge_last(graph, sums, merge, unmerged)

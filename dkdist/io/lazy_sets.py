@@ -182,6 +182,15 @@ class LazySets(NoArrayConversion):
         """Raise if the source has changed since it was opened."""
 
     @property
+    def read_ahead_bytes(self) -> int:
+        """Bytes of this and other views that may be requested before they are read; 0 if requests do not wait."""
+        return 0
+
+    def prefetch(self) -> int:
+        """Request the points of the view without waiting for them; return their bytes."""
+        return 0
+
+    @property
     def n_dims(self) -> int:
         """The dimension d of the points."""
         return self._maps[-1].n_features if self._maps else self._contents.n_dims

@@ -144,6 +144,20 @@ class SetStore(LazySets):
         """Raise unless the store exists and still has the commit of this view."""
         CommitReader(self._address, self._commit)
 
+    @property
+    def read_ahead_bytes(self) -> int:
+        """Bytes that may be requested before they are read; 0 for stores that are not remote."""
+        return 0 if self._address.path is not None else self._reader.read_ahead_bytes
+
+    def prefetch(self) -> int:
+        """Request the chunks of consecutive sets without waiting for them; return their bytes."""
+        run = self._run()
+        if not run:
+            return 0
+        reader = self._reader
+        first, last = (int(reader.offsets(i, i)[0]) for i in (run.start, run.stop))
+        return reader.prefetch(first, last)
+
     def verify(self) -> VerifyReport:
         """Read and check every chunk of every array of the store.
 

@@ -38,6 +38,8 @@ from dkdist.io._zarr.layout import (
 )
 from dkdist.io._zarr.local_chunks import local_chunk_reader
 from dkdist.io._zarr.location.address import StoreLocation, missing_keys
+from dkdist.io._zarr.location.read_ahead import ReadAheadStore
+from dkdist.io._zarr.location.remote import RemoteStore
 from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectTooLargeError, StoreFormatError, as_format_error
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import NO_LABELS, Labels
@@ -60,6 +62,8 @@ class CommitReader:
         self.address = address
         with as_format_error(address.label):
             self.store = address.open(read_only=True)
+        if isinstance(self.store, RemoteStore):
+            self.store = ReadAheadStore(self.store)
         self._signature = self.address.signature(self.store, DOCUMENT)
         with as_format_error(address.label):
             current, self.metadata = self._read_layout()
@@ -161,8 +165,30 @@ class CommitReader:
         """Read the points start .. stop - 1, relative to the origin, and their weights."""
         points = self._row_array("points", start, stop)
         weights = self._row_array("weights", start, stop) if self.weighted else None
-        self.require_current()
+        self._require_current_after_read("points")
         return points, weights
+
+    def prefetch(self, start: int, stop: int) -> int:
+        """Request the chunks of the points (and weights) start .. stop - 1 of a remote store; return their bytes.
+
+        Shards are read in parts, which are not requested ahead.
+        """
+        if not isinstance(self.store, ReadAheadStore):
+            return 0
+        n_bytes = 0
+        for name in ROW_ARRAYS:
+            array = self.arrays.get(name)
+            if array is not None and array.shards is None:
+                size = self._sizes[name]
+                chunks = range(start // size, -(-stop // size))
+                self.store.prefetch(object_key(array, k) for k in chunks)
+                n_bytes += len(chunks) * size * math.prod(array.shape[1:]) * array.dtype.itemsize
+        return n_bytes
+
+    @property
+    def read_ahead_bytes(self) -> int:
+        """Bytes that may be requested ahead; 0 for local stores."""
+        return self.store.max_bytes if isinstance(self.store, ReadAheadStore) else 0
 
     def point_weights(self, start: int, stop: int) -> F32:
         """Read the weights of the points start .. stop - 1."""
@@ -171,7 +197,7 @@ class CommitReader:
     def column(self, name: str, start: int, stop: int) -> Array:
         """Read the entries start .. stop - 1 of ``ids`` or ``targets/NAME``; strings come as NumPy str."""
         values = self._read(name, start, stop)
-        self.require_current()
+        self._require_current_after_read(name)
         if values.dtype.kind != "T":
             return values
         width = int(np.strings.str_len(values).max(initial=1))
@@ -224,6 +250,16 @@ class CommitReader:
         current, _ = read_layout(self.store, self.address.label)
         self._require_same_content(current)
         self._signature = signature
+
+    def _require_current_after_read(self, name: str) -> None:
+        """Raise if the store was replaced, unless the checksums of this commit prove the content.
+
+        A check of a remote store would cost one request per read.
+        """
+        checksums = self.table.get(name)
+        if isinstance(self.store, ReadAheadStore) and checksums is not None and checksums.first == 0:
+            return
+        self.require_current()
 
     @property
     def table(self) -> Table:
@@ -326,6 +362,8 @@ class CommitReader:
                     raise
                 except Exception as error:
                     reason = reason or error
+                    if isinstance(self.store, ReadAheadStore):
+                        self.store.clear()  # kept objects may be older than an append
             if not self._reload_table(table) and tries and reason is not None:
                 raise reason
         raise AssertionError("unreachable")
@@ -360,7 +398,7 @@ class CommitReader:
         size = self._sizes["offsets"]
         stop = min((k + 1) * size, self.commit.n_sets + 1)
         values = self._read("offsets", k * size, stop).astype(np.int64, copy=False)
-        self.require_current()
+        self._require_current_after_read("offsets")
         self._check_offsets(values, k * size, stop - 1)
         return read_only(values)
 

@@ -1,0 +1,95 @@
+"""Reads ahead of the tasks that need them, and a cache of recent objects, for remote stores.
+
+A task that reads its own chunks waits for at least one round trip. Runs therefore announce the chunks of later blocks
+(`prefetch`), and tens of requests are in flight. Recent objects are kept: two blocks read the chunk at their border,
+and stores smaller than the cache are fetched once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from zarr.abc.store import ByteRequest, Store
+
+from dkdist._utils.memory_budget import memory_limit
+from dkdist.io._zarr._zarr_private import Buffer, BufferPrototype, default_buffer_prototype, sync
+from dkdist.io._zarr.location.remote import AsyncStoreWrapper
+
+# Encoded bytes kept or in flight, per store and process: tens of chunks of 1 MiB. More hides longer latencies and takes
+# memory (python benchmarks/object_store.py)
+MAX_READ_AHEAD_BYTES = 64 * 2**20
+MEMORY_DIVISOR = 32  # of the memory limit of the process (python benchmarks/object_store.py)
+
+
+class ReadAheadStore(AsyncStoreWrapper):
+    """Wrapper of a remote store that keeps whole chunks which were announced or read recently."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.max_bytes = min(MAX_READ_AHEAD_BYTES, memory_limit() // MEMORY_DIVISOR)
+        self._objects: OrderedDict[str, asyncio.Task[Buffer | None]] = OrderedDict()
+
+    def _with_store(self, store: Store) -> ReadAheadStore:
+        return ReadAheadStore(store)
+
+    def prefetch(self, keys: Iterable[str]) -> None:
+        """Request objects without waiting for them."""
+
+        async def start() -> None:
+            for key in keys:
+                self._request(key)
+
+        sync(start())
+
+    def clear(self) -> None:  # type: ignore[override]
+        """Forget all objects, which another process may have replaced."""
+        self._objects = OrderedDict()
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Read an object, if possible a kept or requested one; metadata and byte ranges are always read."""
+        if byte_range is not None or "/c/" not in key:
+            return await self._store.get(key, prototype, byte_range)
+        objects, task = self._objects, self._request(key)
+        try:
+            value = await asyncio.shield(task)
+        except BaseException:
+            objects.pop(key, None)
+            raise
+        self._evict()
+        return value
+
+    def _request(self, key: str) -> asyncio.Task[Buffer | None]:
+        task = self._objects.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._store.get(key, default_buffer_prototype()))
+            task.add_done_callback(_retrieve_error)
+            self._objects[key] = task
+        self._objects.move_to_end(key)
+        return task
+
+    def _evict(self) -> None:
+        """Remove the objects that were requested first while the others fill the cache."""
+        sizes = {key: _n_bytes(task) for key, task in self._objects.items()}
+        total = sum(sizes.values())
+        for key, size in sizes.items():
+            if total <= self.max_bytes:
+                return
+            total -= size
+            del self._objects[key]
+
+
+def _n_bytes(task: asyncio.Task[Buffer | None]) -> int:
+    if not task.done() or task.cancelled() or task.exception() is not None:
+        return 0
+    value = task.result()
+    return 0 if value is None else len(value)
+
+
+def _retrieve_error(task: asyncio.Task[Buffer | None]) -> None:
+    """Mark an error as seen: the task that needs the object gets it."""
+    if not task.cancelled():
+        task.exception()
