@@ -92,7 +92,7 @@ class SetStore(LazySets):
     -----
     Offsets are read chunk by chunk (1 MB for 131,072 sets) and cached per process. A view reads its commit while
     other processes append. If the store is replaced, reading raises `StoreFormatError`. This check costs one stat per
-    read on a local disk, and one request for the small root document elsewhere.
+    read on a local disk, and one request for the small root document elsewhere; a run checks every five seconds.
 
     Examples
     --------

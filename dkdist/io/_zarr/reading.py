@@ -14,6 +14,7 @@ import itertools
 import math
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -46,6 +47,9 @@ from dkdist.sets.labels import NO_LABELS, Labels
 
 MAX_CACHED_OFFSET_CHUNKS = 64  # 64 MiB: offsets of 8.4 million sets; tests/store/test_round_trip.py
 KEYS_PER_REQUEST = 1024  # number of keys checked in one asyncio.gather; tests/store/test_damage.py
+CHECK_SECONDS = (
+    5.0  # a run notices a replaced remote store after this time (python benchmarks/object_store.py)
+)
 MAX_READ_CHUNKS = 2**20  # rejects stores that declare tiny chunks; tests/places/test_hostile.py
 MAX_CACHED_COMMITS = (
     8  # readers per process, each with up to 64 MiB of offsets; tests/places/test_pickled_views.py
@@ -65,6 +69,7 @@ class CommitReader:
         if isinstance(self.store, RemoteStore):
             self.store = ReadAheadStore(self.store)
         self._signature = self.address.signature(self.store, DOCUMENT)
+        self._last_check = -math.inf  # time of the last check of a run that reads ahead
         with as_format_error(address.label):
             current, self.metadata = self._read_layout()
         self.commit = replace(current, table=None) if commit is None else commit
@@ -175,6 +180,9 @@ class CommitReader:
         """
         if not isinstance(self.store, ReadAheadStore):
             return 0
+        if time.monotonic() - self._last_check >= CHECK_SECONDS:
+            self.require_current()
+            self._last_check = time.monotonic()
         n_bytes = 0
         for name in ROW_ARRAYS:
             array = self.arrays.get(name)
@@ -252,14 +260,14 @@ class CommitReader:
         self._signature = signature
 
     def _require_current_after_read(self, name: str) -> None:
-        """Raise if the store was replaced, unless the checksums of this commit prove the content.
+        """Raise if the store was replaced; in a run that reads ahead, only every five seconds.
 
-        A check of a remote store would cost one request per read.
+        Meanwhile the checksums of this commit prove the content. A check per block would cost a round trip each.
         """
         checksums = self.table.get(name)
-        if isinstance(self.store, ReadAheadStore) and checksums is not None and checksums.first == 0:
-            return
-        self.require_current()
+        is_recent = time.monotonic() - self._last_check < CHECK_SECONDS
+        if not (is_recent and checksums is not None and checksums.first == 0):
+            self.require_current()
 
     @property
     def table(self) -> Table:
