@@ -78,6 +78,7 @@ def test_outliers_move_quantiles_by_few_ranks():
     assert (low - 1e-6 <= other).all()
     assert (other <= high + 1e-6).all()
     assert (low <= clean).all()
+    assert (clean <= high).all()
 
 
 @pytest.mark.parametrize("d", [2, 3, 7])

@@ -24,7 +24,9 @@ def test_a_saved_model_gives_its_original_predictions(path):
     model = dk.load_model(path.with_name(path.name.replace(".expected", "")))
     if "expected" in kept:  # older files have another name for predictions
         kept["predict"] = kept.pop("expected")
-    for name in kept.keys() & set(PREDICTION_METHODS):
+    methods = kept.keys() & set(PREDICTION_METHODS)
+    assert methods
+    for name in methods:
         result, expected = np.asarray(getattr(model, name)(sets)), kept[name]
         if expected.dtype.kind == "f":  # float32 features; the error grows with the condition number
             np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)

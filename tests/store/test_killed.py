@@ -51,10 +51,13 @@ def check_killed_appends(path, kills):
 
 
 def check_killed_replacements(path, kills):
-    write_sets(path, counted_batch(0, 5), np.arange(5), np.arange(5).astype(str))
+    first = write_sets(path, counted_batch(0, 5), np.arange(5), np.arange(5).astype(str))
     for seed in range(kills):
-        kill_a_writer("replace", path, seed)
-        assert_counted_collection(open_sets(path))
+        committed = kill_a_writer("replace", path, seed, commits=seed % 2)
+        store = open_sets(path)
+        assert committed == 0 or store.generation > first.generation
+        assert_counted_collection(store)
+    assert store.generation > first.generation
 
 
 def test_killed_appends_keep_the_last_commit(tmp_path):
