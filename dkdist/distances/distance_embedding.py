@@ -185,7 +185,7 @@ class DistanceEmbedding(SetEmbedding):
 
     Notes
     -----
-    A `SetStore` gives a lazy dask array with known chunks; any other input an ndarray. Rows are float32. A row depends
+    `LazySets` give a lazy dask array with known chunks; any other input an ndarray. Rows are float32. A row depends
     only on its object, and is bitwise identical on CPUs of one type. Random objects are drawn from a sample of at most
     max(256, R) objects (2 R for "leverage" and max(512, 2 R) for "supervised", which compare all pairs of them) or four
     million points. A model file stores the random objects; they replace a function or a collection as ``sampler``. The

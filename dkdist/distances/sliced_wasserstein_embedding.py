@@ -181,7 +181,7 @@ class SlicedWassersteinEmbedding(SetEmbedding):
     -----
     ``row[l Q + q] = F_l^-1((q + 1/2) / Q) / sqrt(L Q)`` in the units of the points, relative to the mean of a sample of
     sets. The mean over directions estimates that over the sphere, with an error proportional to L^(-1/2) or smaller;
-    the mean over quantiles is the midpoint rule. A `SetStore` gives a lazy dask array with known chunks; any other
+    the mean over quantiles is the midpoint rule. `LazySets` give a lazy dask array with known chunks; any other
     input an ndarray. Rows are float32. A row depends only on its set, and is bitwise identical on CPUs of one type.
     Cost: L n (d + log2 n) steps for a set of n points.
 

@@ -148,7 +148,7 @@ class DivergenceEmbedding(StructuredEmbedding):
 
     Notes
     -----
-    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32. A row depends
+    `LazySets` give a lazy dask array with known chunks; anything else an ndarray. Rows are float32. A row depends
     only on its set, and is bitwise identical on processors of one type. `fit` reads the data once (bounds and checks);
     "auto" reads up to 64 sets, about two million coordinates, a second time. In d = 2 with 10 nodes per dimension, a
     set of 200 points takes about 3 us on one core, plus half of that for the row. Sets above 8,192 points use a grid,

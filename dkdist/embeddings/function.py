@@ -137,7 +137,7 @@ class FunctionEmbedding(SetEmbedding):
     Notes
     -----
     Rows are float32; a warning names a feature whose differences are lost in float32, such as a mean of times in
-    seconds since 1970. A `SetStore` gives a lazy dask array with known chunks, other collections an ndarray. On a Dask
+    seconds since 1970. `LazySets` give a lazy dask array with known chunks, other collections an ndarray. On a Dask
     cluster the function is pickled by cloudpickle, which also handles lambdas. `fit` checks every set in one pass and
     calls the function for one set, to learn m. The cost is one Python call for each set.
 

@@ -200,7 +200,7 @@ class HistogramEmbedding(StructuredEmbedding):
 
     Notes
     -----
-    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
+    `LazySets` give a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
     m = n_cells times twice the number of frequencies (once for Hellinger); a row depends
     only on its set and is bitwise reproducible. Empty cells are zeros. For a kappa with a kink (total variation),
     distances have an error of a few percent, on average over cells. A set of 200 points in 10 x 10 cells takes about 2

@@ -220,7 +220,7 @@ class L2Embedding(StructuredEmbedding):
 
     Notes
     -----
-    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
+    `LazySets` give a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
     and a row depends only on its set, and is bitwise identical on processors of one type. `fit` reads the data once. A
     set of 200 points in d = 2 takes about 3 us on one core; large sets use a grid, at about 10 ns per point.
 

@@ -191,7 +191,7 @@ class NGramEmbedding(SetEmbedding):
     Notes
     -----
     Input is a list of str, of bytes or of integer sequences, or sets of codes with d = 1 (see
-    `SampleSets.from_strings`). A `SetStore` gives a lazy dask array with known chunks, other collections an ndarray.
+    `SampleSets.from_strings`). `LazySets` give a lazy dask array with known chunks, other collections an ndarray.
     Rows are float32, and a row depends on its string alone. `fit` reads the data once.
 
     Characters are compared by code point, so collections may have different alphabets. N-grams that are not

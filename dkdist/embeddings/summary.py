@@ -183,7 +183,7 @@ class SummaryEmbedding(SetEmbedding):
     Quantiles are min {s : weight of {x <= s} >= t}, so they are values of the set. In sets of more than 20 points
     a single outlier does not change the quantiles at 0.05 and 0.95 much; the extremes show it. All columns except
     log(n), the number of points, use the weights and ignore points of weight 0. Rows are float32 of length 9 d + 1, and
-    a row depends only on its set, and is bitwise identical on processors of one type. A `SetStore` gives a lazy dask
+    a row depends only on its set, and is bitwise identical on processors of one type. `LazySets` give a lazy dask
     array with known chunks; anything else gives an ndarray. Cost: n d log2(n) steps per set; 8 us for 200 points in 10
     dimensions on one core, 130 us if they have weights.
 

@@ -104,7 +104,7 @@ class MeanEmbedding(SetEmbedding):
 
     Notes
     -----
-    A `SetStore` gives a lazy Dask array with known chunks; anything else an ndarray. Rows are float32. A row depends
+    `LazySets` give a lazy Dask array with known chunks; anything else an ndarray. Rows are float32. A row depends
     only on its set, and is bitwise reproducible on the same CPU type. A stored set above 32 MiB is read in pieces of 4
     MiB, twice if it has weights. `fit` reads the data once, and some points for the median. "fourier" clips points
     outside its box, with a warning that counts them. Random frequencies accept points anywhere; `fit` warns if they are

@@ -141,7 +141,7 @@ def distance_matrix(
 
     Parameters
     ----------
-    sets : SampleSets, SetStore, list of (n_i, d) arrays or of strings, or (N, n, d) array
+    sets : collection of sets or strings, see `as_sets`
         Objects of the rows.
     other : as sets, optional
         Objects of the columns; default: ``sets``. Then a symmetric distance is computed only once per pair.

@@ -56,7 +56,7 @@ def divergence_matrix(
 
     Parameters
     ----------
-    sets : SampleSets, SetStore, list of (n_i, d) arrays or (N, n, d) array
+    sets : collection of sets, see `as_sets`
         Sets of the rows.
     divergence : str or callable, default="jensen-shannon"
         Name or function; logarithmic divergences are in nats. "entropy" and "held-out" estimate "jensen-shannon"; "knn"
