@@ -216,7 +216,8 @@ def stack_columns(columns: Sequence[Any]) -> Any:
 
 def partitions_of(data: Any) -> list[Any] | None:
     """Return delayed lists of sets: the partitions of a bag, or lists of one delayed value or future; else None."""
-    if hasattr(data, "to_delayed") and is_dask_collection(data) and not isinstance(data, da.Array):
+    is_partitioned = hasattr(data, "to_delayed") and is_dask_collection(data)
+    if is_partitioned and not isinstance(data, da.Array) and not hasattr(data, "columns"):
         return list(data.to_delayed())
     if isinstance(data, (list, tuple)) and len(data) and all(map(_is_delayed, data)):
         return [delayed(_single)(value) for value in data]

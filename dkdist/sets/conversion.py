@@ -57,13 +57,13 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     if isinstance(X, np.ndarray):
         raise SampleSetError(
             f"X must be sample sets; got an array of shape {X.shape}, which could be one set or sets of one point. "
-            "Pass [X] for one set, X[:, None, :] for one point per set, list(X) for an array of arrays, or an array "
-            "(n_sets, n_points, n_dims)."
+            "Pass [X] for one set, X[:, None, :] for one point per set, or dk.as_sets(X, offsets) for the points of all "
+            "sets."
         )
     if isinstance(X, (str, os.PathLike)):
         hint = "For the path of a store, pass dk.open_sets(path)."
     elif hasattr(X, "columns"):
-        hint = "For a frame with one row per point, use SampleSets.from_frame(X, set_id=...)."
+        hint = "For one row per point, use SampleSets.from_frame(X, set_id=...), or import_frame for a Dask frame."
     elif hasattr(X, "load"):
         hint = "For a store of sets, call its load() first."
     else:
