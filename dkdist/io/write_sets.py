@@ -12,6 +12,7 @@ from dkdist.io._zarr.set_writer import SetWriter
 from dkdist.io.as_sets import as_sets
 from dkdist.io.lazy_sets import LazySets
 from dkdist.io.set_store import SetStore, open_sets
+from dkdist.sets import as_sample_sets
 
 
 def write_sets(
@@ -66,7 +67,8 @@ def write_sets(
     ('ACGTU', ['GATTACA', 'CAT', 'TAU'])
     """
     check_bool("overwrite", overwrite)
-    source = as_sets(sets)
+    # a str is more often a mistake than the path of a store to copy
+    source = as_sample_sets(sets) if isinstance(sets, str) else as_sets(sets)
     columns = columns_of(source, targets, ids)
     labels = columns.pop("ids", None)
     target_by_name = {name.removeprefix("targets/"): values for name, values in columns.items()}
