@@ -57,8 +57,8 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     if isinstance(X, np.ndarray):
         raise SampleSetError(
             f"X must be sample sets; got an array of shape {X.shape}, which could be one set or sets of one point. "
-            "Pass [X] for one set, X[:, None, :] for one point per set, or dk.as_sets(X, offsets) for the points of all "
-            "sets."
+            "Pass [X] for one set, X[:, None, :] for one point per set, or dk.as_sets(X, offsets) for the points of "
+            "all sets."
         )
     if isinstance(X, (str, os.PathLike)):
         hint = "For the path of a store, pass dk.open_sets(path)."
