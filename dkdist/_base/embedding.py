@@ -43,6 +43,7 @@ from dkdist._base.row_ids import apply_set_output, attach_index, check_index_ali
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_views
 from dkdist._runtime.blocks import DaskArray
+from dkdist._runtime.outcomes import SetWarning, warn_of_sets
 from dkdist._runtime.process import materialize_params, warn
 from dkdist._utils.validation import find_stacklevel
 from dkdist.io.lazy_sets import LazySets
@@ -290,7 +291,10 @@ def count_outside(domain: Domain | None, sets: SampleSets, first: int) -> I64:
 def warn_outside(outside: I64, first: int, domain: Domain | None, n_points: int) -> None:
     """Warn if more points are outside the domain than expected; ``outside`` (n_sets,) counts them."""
     if domain is not None and outside.sum() > domain.expected_outside(n_points):
-        warn(
-            f"{outside.sum()} points in {(outside > 0).sum()} sets (first: set {first + outside.argmax()}) are outside "
-            "the range seen in fit and were clipped. Fit on representative data or pass domain=."
+        text = (
+            "{n_points} points in {n_sets} sets (first: set {first}) are outside the range seen in fit and were "
+            "clipped. Fit on representative data or pass domain=."
+        )
+        warn_of_sets(
+            SetWarning.of(text, first + np.flatnonzero(outside).astype(np.int64), n_points=outside.sum())
         )

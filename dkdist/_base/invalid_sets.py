@@ -16,6 +16,7 @@ import numpy as np
 
 from dkdist._base.parameter_checks import check_choice
 from dkdist._numba.arrays import I64, Array
+from dkdist._runtime.outcomes import MAX_LISTED_POSITIONS, SetWarning, warn_of_sets
 from dkdist._runtime.process import warn
 from dkdist.io import StoreFormatError
 from dkdist.io.lazy_sets import LazySets
@@ -29,7 +30,6 @@ Positions = Sequence[int] | I64
 # Parts of a split: more parts need fewer attempts if most sets are invalid, fewer parts repeat fewer reads if only one
 # is: python -m pytest tests/base/test_bad_sets.py counts the reads.
 N_SPLIT_PARTS = 8
-MAX_LISTED_POSITIONS = 10  # maximum number of sets listed in a message; origin unknown
 
 
 @dataclass
@@ -105,15 +105,17 @@ def format_positions(positions: Positions) -> str:
 
 
 def warn_skipped_sets(bad: Positions, reason: str, fate: str) -> None:
-    """Warn about invalid sets, if any; ``fate`` states their treatment."""
+    """Warn about invalid sets, if any, once per run; ``fate`` states their treatment."""
     if len(bad):
-        warn(f"{len(bad)} invalid set(s) {fate}: {format_positions(bad)}. First error: {reason}")
+        text = f"{{n_sets}} invalid set(s) {fate}: {{positions}}. First error: {{reason}}"
+        warn_of_sets(SetWarning.of(text, bad, reason))
 
 
-def warn_nonfinite_rows(bad: I64, n_rows: int, fate: str) -> None:
-    """Warn about rows of features that are not finite, if any."""
+def warn_nonfinite_rows(bad: I64, n_rows: int, fate: str, reason: str = "") -> None:
+    """Warn about rows of features that are not finite, if any; ``reason`` is the error of the first, if known."""
     if len(bad):
-        warn(f"{len(bad)} of {n_rows} rows of X are not finite and were {fate}: {format_positions(bad)}")
+        rows = f"{len(bad)} of {n_rows} rows of X are not finite and were {fate}: {format_positions(bad)}"
+        warn(f"{rows}. First error: {reason}" if reason else rows)
 
 
 def require_rows(n: int) -> None:

@@ -47,9 +47,14 @@ MMAP_THRESHOLD_BYTES = 32 * 2**20  # largest value that glibc accepts on 64-bit 
 
 # Dashboard (tests/dashboard/test_curves.py, tests/hangs/test_soak.py).
 MAX_CURVE_POINTS = 1000  # longer curves are thinned: all points are sent to every open page each second
-MAX_SPANS = 64  # runs whose spans stay in the scheduler
+MAX_SHOWN_RUNS = 20  # rows of the table of runs
+MAX_SPANS = 64  # runs whose spans stay in the scheduler; they are removed after as many further runs
 HEARTBEAT_GRACE_SECONDS = 60.0  # delay of removing a span: a heartbeat that names it would fail
-MIN_REPORT_SECONDS = 0.25  # minimum interval between loss reports of a process
+MIN_EVENT_SECONDS = 0.25  # minimum interval between the events of a run that are sent to the scheduler
+MIN_LOG_SECONDS = 10.0  # minimum interval between the lines of a run in a log file
+MIN_WARNING_SECONDS = (
+    10.0  # minimum interval between equal warnings of a worker about the user's own computations
+)
 
 # Batches of data frames fit the CPU cache and amortise the fixed cost of a batch (python benchmarks/speed.py).
 BATCH_ROWS = 2**18

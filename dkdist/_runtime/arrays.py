@@ -22,6 +22,7 @@ from dkdist._runtime._dask_private import DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES
 from dkdist._runtime.blocks import BlockSource, block_keys, max_block_sets, row_blocks
 from dkdist._runtime.map_reduce import map_blocks, map_pieces
+from dkdist._runtime.outcomes import COMPUTATIONS
 from dkdist._runtime.process import materialize_params, require_same_cpu
 
 
@@ -56,6 +57,7 @@ def lazy_from_views(
 
     Block i is ``function(spec.materialize(), view of block i, bounds[i])``.
     """
+    COMPUTATIONS.register()
     name = f"{label}-{tokenize(spec, source.token)}"
     calls = [(view, int(start)) for view, start in zip(source.arguments, bounds[:-1], strict=True)]
     graph = _block_tasks(function, spec, calls, name, label) | dict(source.layer)
@@ -157,7 +159,9 @@ def take_rows(X: da.Array, rows: I64) -> Array:
     block_rows: list[Any] = [None] * len(blocks)
     for i in numbers:
         block_rows[i] = rows[block_of == i] - blocks.bounds[i]
-    return np.concatenate(map_blocks(blocks, _take, block_rows, only=numbers.tolist(), label="sampled_rows"))
+    return np.concatenate(
+        map_blocks(blocks, _take, block_rows, only=numbers.tolist(), label="sampled_rows", quiet=True)
+    )
 
 
 def _take(block: Array, rows: I64) -> Array:

@@ -28,6 +28,7 @@ from dkdist._numba.arrays import I64, Array
 from dkdist._runtime._dask_private import Alias, DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS, MIN_SETS_FOR_LARGE_BLOCKS
 from dkdist._runtime.dask_graph import FutureNode, graph_nodes
+from dkdist._runtime.outcomes import Outcome, run_job
 from dkdist._runtime.process import SameCpuTask, active_client, materialize_params, require_same_cpu
 from dkdist._runtime.read_ahead import ReadAhead
 from dkdist._runtime.row_maps import RowMap, find_row_map, push_down_slices
@@ -410,12 +411,14 @@ Work = Callable[[Iterator[Any], Any], Any]
 class Job:
     """Indices of the blocks that one call of a function processes, and an extra argument of that call.
 
-    A ``single`` job has one block: its function takes that block and the items of ``extra`` as further arguments.
+    A ``single`` job has one block: its function takes that block and the items of ``extra`` as further arguments. A
+    ``quiet`` job visits sets that another job of the same call has warned about, or will.
     """
 
     blocks: tuple[int, ...]
     extra: Any = None
     single: bool = False
+    quiet: bool = False
 
 
 def read_ahead_of(blocks: Blocks, jobs: Sequence[Job]) -> ReadAhead | None:
@@ -432,6 +435,7 @@ class TaskPayload:
     unit: str
     extra: Any
     single: bool
+    quiet: bool
     read_ahead: ReadAhead | None = None
     number: int = 0
 
@@ -442,7 +446,7 @@ class TaskPayload:
         """Return the payload of a job, which has a number among the jobs that ``read_ahead`` knows."""
         rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
         tasks = tuple(blocks.tasks[i] for i in job.blocks)
-        return cls(tasks, rows, blocks.unit, job.extra, job.single, read_ahead, number)
+        return cls(tasks, rows, blocks.unit, job.extra, job.single, job.quiet, read_ahead, number)
 
     def __dask_tokenize__(self) -> str:
         """Return a unique token: hashing every task would cost more than submitting them."""
@@ -458,8 +462,11 @@ class TaskPayload:
         """Rows of the blocks, for messages."""
         return f"{self.unit}s " + " and ".join(f"{start} to {stop - 1}" for start, stop in self.rows)
 
-    def run(self, work: Callable[..., Any], shared: Mapping[Key, Any]) -> Any:
-        """Compute the blocks one at a time and return the result of ``work``."""
+    def run(self, work: Callable[..., Any], shared: Mapping[Key, Any]) -> Outcome:
+        """Compute the blocks one at a time and return the outcome of ``work``."""
+        return run_job(lambda: self._run(work, shared), self.quiet)
+
+    def _run(self, work: Callable[..., Any], shared: Mapping[Key, Any]) -> Any:
         try:
             if self.read_ahead is not None:
                 self.read_ahead.start(self.number)
@@ -484,9 +491,9 @@ class TaskBatch:
 
 @dataclass(frozen=True)
 class TaskResults:
-    """Results of jobs that share a task."""
+    """Outcomes of jobs that share a task."""
 
-    results: list[Any]
+    results: list[Outcome]
 
     def __sizeof__(self) -> int:
         """Return the size in bytes, from which a scheduler estimates the cost of a transfer."""
@@ -522,8 +529,10 @@ def _checks_cpu(function: Callable[..., Any], blocks: Blocks) -> Callable[..., A
     return function if blocks.local or active_client() is None else require_same_cpu(function)
 
 
-def _run_job(work: Callable[..., Any], job: TaskPayload, keys: tuple[Key, ...], *values: Any) -> Any:
-    # results of ``after``, at the end of ``values``, are not used
+def _run_job(work: Callable[..., Any], job: TaskPayload, keys: tuple[Key, ...], *values: Any) -> Outcome:
+    for earlier in values[len(keys) :]:  # the results of ``after``; work after an error would be in vain
+        if isinstance(earlier, Outcome) and earlier.error is not None:
+            return earlier
     return job.run(work, dict(zip(keys, values, strict=False)))
 
 

@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 
 import dask
 from dask.typing import Key
-from dask.utils import key_split, parse_timedelta
+from dask.utils import parse_timedelta
 from distributed import Client, as_completed
 from distributed import wait as wait_for_futures
 from distributed.comm.core import CommClosedError
@@ -312,19 +312,14 @@ def _compared_versions(packages: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     return {"python": (python,), **{name: (packages[name] or "missing",) for name in PACKAGES}}
 
 
-def run_on_cluster(
-    client: Any, start: Callable[[], Any], *, name: str, blocks_per_task: float, progress: Progress | None
-) -> Any:
-    """Return the result of ``start``, called again after each reconnection to a lost scheduler.
-
-    On the dashboard, tasks called ``name`` represent the run; each counts as ``blocks_per_task`` blocks.
-    """
+def run_on_cluster(client: Any, start: Callable[[], Any], progress: Progress) -> Any:
+    """Return the result of ``start``, called again after each reconnection to a lost scheduler."""
     require_clean_fork()
     with run_seceded(), one_blas_thread():
         address = client.scheduler.address
         for _ in range(1 + MAX_RECONNECTIONS):
             try:
-                with checked_workers(client), annotate_run(client, name, blocks_per_task, progress):
+                with checked_workers(client), annotate_run(client, progress):
                     return start()
             except (CancelledError, CommClosedError) as error:
                 if not is_connection_lost(client, error):
@@ -339,15 +334,10 @@ def compute(
     graph: Mapping[Key, GraphNode],
     keys: Sequence[Key],
     watch: Mapping[Key, int],
-    progress: Progress | None,
+    progress: Progress,
 ) -> list[Any]:
     """Return results of a graph; ``progress`` advances by ``watch[key]`` when such a key is done."""
-    # shared by all attempts, so that no work is counted twice
-    uncounted, name = (
-        dict(watch),
-        key_split(next(iter(watch), keys[0])),
-    )
-    blocks_per_task = sum(watch.values()) / len(watch) if watch else 1.0
+    uncounted = dict(watch)  # shared by all attempts, so that no work is counted twice
 
     def start() -> list[Any]:
         futures = client.get(dict(graph), list(dict.fromkeys(keys) | uncounted), sync=False)
@@ -358,14 +348,14 @@ def compute(
                 if ended := [future for future in batch if future.key in keys]:
                     results |= zip((future.key for future in ended), monitor.gather(ended), strict=True)
                 for future in batch:
-                    if progress is not None and future.status == "finished":
+                    if future.status == "finished":
                         progress.advance(uncounted.pop(future.key, 0))
                     future.release()
         except KilledWorker as error:
             raise killed_worker_error(error, graph) from None
         return [results[key] for key in keys]
 
-    return list(run_on_cluster(client, start, name=name, blocks_per_task=blocks_per_task, progress=progress))
+    return list(run_on_cluster(client, start, progress))
 
 
 ADDRESS_HINT = (

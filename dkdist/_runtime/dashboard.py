@@ -1,8 +1,8 @@
-"""Dask dashboard: annotations of runs, the page /dkdist with loss curves, and performance reports.
+"""Dask dashboard: spans of runs, the page /dkdist with their state and losses, and performance reports.
 
-Annotations of tasks carry the span of a run and the number of blocks per task. A scheduler plugin collects reported
-losses and counts finished blocks; the page shows both. A scheduler in the user's own process, such as that of a
-LocalCluster, gets the page with the first run. Any other scheduler gets it on request:
+Clients send the events of their runs to the scheduler, where a plugin stores the last ones for the page. A scheduler in
+the user's own process, such as that of a LocalCluster, gets the page with the first run. Any other scheduler gets it on
+request:
 
     dask scheduler --preload dkdist._runtime.dashboard
     client.register_plugin(CurvesPage())
@@ -12,21 +12,29 @@ from __future__ import annotations
 
 import html
 import uuid
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dask.base import annotate, get_annotations
 from distributed import Scheduler, get_client, performance_report
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from dkdist._runtime._tuning import HEARTBEAT_GRACE_SECONDS, MAX_CURVE_POINTS, MAX_SPANS
-from dkdist._runtime.progress import ANNOTATION, EVENT_TOPIC, Progress
+from dkdist._runtime._tuning import (
+    CONNECTION_TIMEOUT_SECONDS,
+    HEARTBEAT_GRACE_SECONDS,
+    MAX_CURVE_POINTS,
+    MAX_SHOWN_RUNS,
+    MAX_SPANS,
+    MIN_EVENT_SECONDS,
+)
+from dkdist._runtime.progress import Progress, RunEvent
 
 
 @contextmanager
@@ -50,44 +58,74 @@ def write_performance_report(file: str | None) -> Iterator[None]:
         yield
 
 
+EVENT_TOPIC = "dkdist"  # topic of the events of runs
 PAGE_NAME = "dkdist"
 MAX_CURVES = 8  # more colours could not be distinguished (tests/dashboard/test_curves.py)
 
 
-@dataclass
-class LossCurve:
-    """Losses of one run: evenly spaced reports and the latest, each (blocks processed, loss, held-out loss, epochs)."""
+@dataclass(frozen=True)
+class EventSender:
+    """Listener that sends events to the scheduler of a client; the last event arrives before the run returns."""
 
-    what: str
-    latest: tuple[int, float, float, float]
-    reports: list[tuple[int, float, float, float]] = field(default_factory=list)
-    n_reports: int = 0
+    client: Any
+    interval = MIN_EVENT_SECONDS
+
+    def update(self, event: RunEvent) -> None:
+        """Send an event; errors are ignored, since a lost scheduler must not end a run."""
+        with suppress(Exception):
+            if self.client.status != "running":
+                return
+            if event.is_over:
+                timeout = CONNECTION_TIMEOUT_SECONDS
+                self.client.sync(self._send, asdict(event), callback_timeout=timeout)
+            else:
+                self.client.loop.add_callback(self._send, asdict(event))
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        with suppress(Exception):
+            await self.client.scheduler.log_event(topic=EVENT_TOPIC, msg=message)
+
+
+@dataclass
+class RunRecord:
+    """Latest event of a run, and evenly spaced events with a loss."""
+
+    latest: RunEvent
+    losses: list[RunEvent] = field(default_factory=list)
+    n_losses: int = 0
     stride: int = 1
 
-    def add(self, report: tuple[int, float, float, float]) -> None:
-        """Add a report; for a long run only every ``stride``-th report is stored."""
-        self.latest = report
-        if self.n_reports % self.stride == 0:
-            self.reports.append(report)
-        self.n_reports += 1
-        if len(self.reports) > MAX_CURVE_POINTS:
+    def add(self, event: RunEvent) -> None:
+        """Add an event; for a long run only every ``stride``-th loss is stored."""
+        self.latest = event
+        if event.loss is None:
+            return
+        if self.n_losses % self.stride == 0:
+            self.losses.append(event)
+        self.n_losses += 1
+        if len(self.losses) > MAX_CURVE_POINTS:
             self.stride *= 2
-            del self.reports[1::2]
+            del self.losses[1::2]
 
 
-class Curves:
-    """Loss curves of the last runs, and the number of finished blocks by stage."""
+class Runs(OrderedDict[str, RunRecord]):
+    """Records of the last runs by id, at most `MAX_CURVES` with losses and `MAX_SHOWN_RUNS` in total."""
 
-    def __init__(self) -> None:
-        self.runs: OrderedDict[str, LossCurve] = OrderedDict()
-        self.blocks: Counter[str] = Counter()
+    def add(self, message: Mapping[str, Any]) -> None:
+        """Add a message of an `EventSender`; messages that arrive after the last event of a run are ignored."""
+        event = RunEvent(**{name: message[name] for name in RunEvent.__dataclass_fields__})
+        record = self.setdefault(event.run, RunRecord(event))
+        if not record.latest.is_over:
+            record.add(event)
+        trained = self.trained()
+        if len(trained) > MAX_CURVES:
+            del self[next(iter(trained))]
+        if len(self) > MAX_SHOWN_RUNS:
+            self.popitem(last=False)
 
-    def report(self, event: Mapping[str, Any]) -> None:
-        """Add an event of `report_loss`."""
-        report = int(event["blocks"]), float(event["loss"]), float(event["held_out"]), float(event["epochs"])
-        self.runs.setdefault(str(event["run"]), LossCurve(str(event["what"]), report)).add(report)
-        if len(self.runs) > MAX_CURVES:
-            self.runs.popitem(last=False)
+    def trained(self) -> dict[str, RunRecord]:
+        """Return the records with losses."""
+        return {run: record for run, record in self.items() if record.losses}
 
 
 class CurvesPage(SchedulerPlugin):
@@ -97,29 +135,18 @@ class CurvesPage(SchedulerPlugin):
     idempotent = True
 
     def __init__(self) -> None:
-        self.curves = Curves()
+        self.runs = Runs()
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Add the page, with the events that were reported before."""
-        add_page(scheduler, self.curves)
-        self.scheduler = scheduler
-        for _, event in scheduler.get_events(EVENT_TOPIC):
-            self.curves.report(event)
-
-    def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
-        """Count the blocks of a finished task; called for every task of the cluster."""
-        if start != "processing" or finish != "memory":
-            return
-        task = self.scheduler.tasks[key]
-        stage = (task.annotations or {}).get(ANNOTATION)
-        # keys with a negative number are initial states of folds
-        if stage and task.prefix.name == stage["stage"] and key[1] >= 0:
-            self.curves.blocks[stage["stage"]] += stage["blocks"]
+        """Add the page, with the events that were sent before."""
+        add_page(scheduler, self.runs)
+        for _, message in scheduler.get_events(EVENT_TOPIC):
+            self.runs.add(message)
 
     def log_event(self, topic: str, msg: Any) -> None:
-        """Add an event of `report_loss`."""
+        """Add a message of an `EventSender`."""
         if topic == EVENT_TOPIC:
-            self.curves.report(msg)
+            self.runs.add(msg)
 
 
 def has_dashboard(scheduler: Scheduler) -> bool:
@@ -127,7 +154,7 @@ def has_dashboard(scheduler: Scheduler) -> bool:
     return any(hasattr(app, "app_paths") for app in scheduler.http_application.applications)
 
 
-def add_page(scheduler: Scheduler, curves: Curves) -> None:
+def add_page(scheduler: Scheduler, runs: Runs) -> None:
     """Serve the page next to Dask's pages, under the same prefix and with a link on each of them."""
     if not has_dashboard(scheduler):
         raise RuntimeError(
@@ -142,57 +169,77 @@ def add_page(scheduler: Scheduler, curves: Curves) -> None:
     variables = template_variables(scheduler)
     if PAGE_NAME not in variables["pages"]:
         variables["pages"].append(PAGE_NAME)
-    pages = {f"/{PAGE_NAME}": partial(curves_doc, curves)}
+    pages = {f"/{PAGE_NAME}": partial(runs_doc, runs)}
     application = BokehApplication(pages, scheduler, prefix=first.prefix, template_variables=variables)
     scheduler.http_application.add_application(application)
     application.initialize(IOLoop.current())
     application.start()
 
 
-def curves_doc(curves: Curves, scheduler: Any, extra: dict[str, Any], doc: Any) -> None:
-    """Fill a new document: losses as lines, losses and blocks as tables, updated every second."""
-    from bokeh.layouts import column, row
+def runs_doc(runs: Runs, scheduler: Any, extra: dict[str, Any], doc: Any) -> None:
+    """Fill a new document: losses as lines and all runs as a table, updated every second."""
+    from bokeh.layouts import column
     from bokeh.models import ColumnDataSource
     from bokeh.models.widgets import Div
     from bokeh.palettes import Category10
     from bokeh.plotting import figure
     from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 
-    plot = figure(title="Loss (dashed: held-out rows)", x_axis_label="blocks", sizing_mode="stretch_both")
+    plot = figure(title="Loss (dashed: held-out rows)", x_axis_label="epochs", sizing_mode="stretch_both")
     sources = [ColumnDataSource({name: [] for name in ("xs", "ys", "color", "name")}) for _ in range(2)]
     line_style: dict[str, Any] = {"line_color": "color", "line_width": 2}
     plot.multi_line("xs", "ys", source=sources[0], legend_field="name", **line_style)
     plot.multi_line("xs", "ys", source=sources[1], line_dash="dashed", **line_style)
-    tables = [Div(), Div()]
+    table = Div()
 
     def update() -> None:
-        runs = {f"{i}: {run.what}": run for i, run in enumerate(curves.runs.values(), 1)}
-        lines = [tuple(zip(*run.reports, run.latest, strict=True)) for run in runs.values()]
-        for source, held_out in zip(sources, (False, True), strict=True):
-            xs, ys = [line[0] for line in lines], [line[1 + held_out] for line in lines]
+        names = {run: f"{i}: {record.latest.stage}" for i, (run, record) in enumerate(runs.items(), 1)}
+        trained = runs.trained()
+        lines = [[*record.losses, record.latest] for record in trained.values()]
+        for source, loss in zip(sources, ("loss", "held_out"), strict=True):
             source.data = {
-                "xs": xs,
-                "ys": ys,
-                "color": Category10[MAX_CURVES][: len(runs)],
-                "name": list(runs),
+                "xs": [[event.epochs for event in line] for line in lines],
+                "ys": [[getattr(event, loss) for event in line] for line in lines],
+                "color": Category10[MAX_CURVES][: len(lines)],
+                "name": [names[run] for run in trained],
             }
-        rows = [(name, *(f"{value:,.5g}" for value in run.latest[1:])) for name, run in runs.items()]
-        tables[0].text = _table(("run", "loss", "held out", "epochs"), rows)
-        tables[1].text = _table(
-            ("stage", "blocks"), [(name, f"{n:,.0f}") for name, n in curves.blocks.items()]
-        )
+        table.text = _table([(names[run], *_cells(record.latest)) for run, record in runs.items()])
 
     update()
     doc.add_periodic_callback(update, 1000)  # interval in milliseconds
     doc.title, doc.template, doc.theme = "dkdist", env.get_template("simple.html"), BOKEH_THEME
     doc.template_variables.update(extra)
-    doc.add_root(column(plot, row(tables), sizing_mode="stretch_both"))
+    doc.add_root(column(plot, table, sizing_mode="stretch_both"))
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+COLUMNS = (
+    "run",
+    "state",
+    "done",
+    "total",
+    "",
+    "seconds",
+    "remaining",
+    "epoch",
+    "loss",
+    "held out",
+    "skipped sets",
+)
+
+
+def _cells(event: RunEvent) -> list[str]:
+    """Return the texts of a row of the table after the name of the run."""
+    figures = event.remaining_seconds, event.epochs, event.loss, event.held_out
+    return [
+        event.state, f"{event.done:,}", f"{event.total:,}", event.unit, f"{event.seconds:,.1f}",
+        *("" if value is None else f"{value:,.6g}" for value in figures), f"{event.n_skipped:,}",
+    ]  # fmt: skip
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
     """Return an HTML table; texts are escaped, since any client of the cluster can send events."""
     lines = "".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>" for row in rows)
-    return f"<table><tr><th>{'</th><th>'.join(head)}</th></tr>{lines}</table>"
+    return f"<table><tr><th>{'</th><th>'.join(COLUMNS)}</th></tr>{lines}</table>"
 
 
 def add_page_to_local_scheduler(client: Any) -> None:
@@ -211,30 +258,27 @@ async def dask_setup(scheduler: Scheduler) -> None:
 
 
 SPAN_NAME = "dkdist"
+_n_runs_by_client: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 @contextmanager
-def annotate_run(client: Any, name: str, blocks_per_task: float, progress: Progress | None) -> Iterator[None]:
-    """Annotate the tasks submitted inside the ``with`` block as a run, whose tasks called ``name`` are counted."""
-    add_page_to_local_scheduler(client)
+def annotate_run(client: Any, progress: Progress) -> Iterator[None]:
+    """Annotate the tasks submitted inside the ``with`` block as a run, and send its events to the scheduler."""
+    n_runs = _n_runs_by_client[client] = _n_runs_by_client.get(client, 0) + 1
+    if n_runs == 1:
+        add_page_to_local_scheduler(client)
+    progress.attach(EventSender(client))
     try:
-        with (
-            annotate(span=_span_annotation(client.id, name, progress)),
-            annotate_stage(name, blocks_per_task),
-        ):
+        with annotate(span=_span_annotation(client.id, progress)):
             yield
     finally:
-        with suppress(Exception):  # the scheduler is lost or does not run functions
-            if client.status == "running":
-                client.run_on_scheduler(forget_old_spans)
+        if n_runs % MAX_SPANS == 1:  # not after every run: the scheduler logs each call
+            with suppress(Exception):  # the scheduler is lost or does not run functions
+                if client.status == "running":
+                    client.run_on_scheduler(forget_old_spans)
 
 
-def annotate_stage(name: str, blocks_per_task: float) -> Any:
-    """Return a context in which each task called ``name`` counts as ``blocks_per_task`` blocks."""
-    return annotate(**{ANNOTATION: {"stage": name, "blocks": blocks_per_task}})
-
-
-def _span_annotation(client_id: str, stage: str, progress: Progress | None) -> dict[str, tuple[str, ...]]:
+def _span_annotation(client_id: str, progress: Progress) -> dict[str, tuple[str, ...]]:
     """Return the annotation of ``distributed.span``, with one id for all graphs of a run.
 
     ``span`` itself creates an id for every graph, hundreds for a long run. All runs of a client are spans below one
@@ -242,8 +286,8 @@ def _span_annotation(client_id: str, stage: str, progress: Progress | None) -> d
     """
     outer = get_annotations().get("span", {"name": (), "ids": ()})
     root = str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join((SPAN_NAME, client_id, *outer["ids"]))))
-    label, run_id = (stage, str(uuid.uuid4())) if progress is None else (progress.label, progress.run_id)
-    return {"name": (*outer["name"], SPAN_NAME, label), "ids": (*outer["ids"], root, run_id)}
+    event = progress.event
+    return {"name": (*outer["name"], SPAN_NAME, event.stage), "ids": (*outer["ids"], root, event.run)}
 
 
 def forget_old_spans(dask_scheduler: Any) -> None:

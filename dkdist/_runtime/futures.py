@@ -26,7 +26,6 @@ import dask
 import numpy as np
 from dask.base import annotate, get_annotations
 from dask.typing import Key
-from dask.utils import key_split
 from distributed import as_completed
 from distributed.scheduler import KilledWorker
 
@@ -44,7 +43,7 @@ from dkdist._runtime._tuning import (
 )
 from dkdist._runtime.blocks import Blocks, Job, TaskResults, Work, batch_task
 from dkdist._runtime.cluster import ResultMonitor, killed_worker_error, run_on_cluster
-from dkdist._runtime.dashboard import annotate_stage
+from dkdist._runtime.outcomes import Outcome, combine
 from dkdist._runtime.process import require_same_cpu
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
@@ -71,10 +70,11 @@ def stream_fold(
     label: str,
     window: Callable[[], int],
     report: Report,
-    progress: Progress | None,
+    observe: Callable[[Any], None] | None,
+    progress: Progress,
     in_place: bool = False,
 ) -> Any:
-    """Fold the jobs into ``state``; call ``report(state, n_jobs)`` for every state sent to the client.
+    """Fold the jobs into ``state``; call ``observe`` and ``report(state, n_jobs)`` for every state sent to the client.
 
     At most ``window()`` jobs are computed and wait for their step. With ``in_place``, steps modify a copy of the state.
     """
@@ -87,6 +87,8 @@ def stream_fold(
         def keep_state(new_state: Any, n: int) -> None:
             nonlocal state, n_done
             state, n_done = new_state, first + n
+            if observe is not None:
+                observe(state)
             report(state, n_done)
 
         return _Fold(client, blocks, jobs[first:], prepare, label, progress).run(
@@ -95,28 +97,24 @@ def stream_fold(
 
     if not len(jobs):
         return state
-    return run_on_cluster(client, start, name=f"{label}_step", blocks_per_task=1.0, progress=progress)
+    return run_on_cluster(client, start, progress)
 
 
-def _fold_batch(step: Step, in_place: bool, state: Any, items: TaskResults) -> Any:
+def _fold_batch(step: Step, in_place: bool, state: Outcome, items: TaskResults) -> Outcome:
     if in_place:
         state = copy.deepcopy(state)
     for item in items.results:
-        state = step(state, item)
+        state = combine(step, state, item)
     return state
 
 
 def stream_map(
-    client: Any, blocks: Blocks, jobs: Jobs, work: Work, *, label: str, progress: Progress | None
+    client: Any, blocks: Blocks, jobs: Jobs, work: Work, *, label: str, progress: Progress
 ) -> list[Any]:
     """Return the results of ``work`` for every job, in the order of the jobs."""
-    results: dict[int, Any] = {}
-
-    def start() -> list[Any]:
-        _Map(client, blocks, jobs, work, label, progress).run(results)
-        return [results[j] for j in range(len(jobs))]
-
-    return list(run_on_cluster(client, start, name=label, blocks_per_task=1.0, progress=progress))
+    outcomes: dict[int, Outcome] = {}
+    run_on_cluster(client, lambda: _Map(client, blocks, jobs, work, label, progress).run(outcomes), progress)
+    return [progress.settle(outcomes[j]) for j in sorted(outcomes)]  # up to the first error
 
 
 class _FutureQueue:
@@ -125,7 +123,7 @@ class _FutureQueue:
     item_suffix = ""
 
     def __init__(
-        self, client: Any, blocks: Blocks, jobs: Jobs, work: Work, label: str, progress: Progress | None
+        self, client: Any, blocks: Blocks, jobs: Jobs, work: Work, label: str, progress: Progress
     ) -> None:
         self.client, self.blocks, self.jobs, self.progress = client, blocks, jobs, progress
         token = uuid.uuid4().hex
@@ -181,9 +179,7 @@ class _FutureQueue:
 
     def advance(self, j: int) -> None:
         """Count the blocks of task j as done."""
-        n = self.n_blocks.pop(j)
-        if self.progress is not None:
-            self.progress.advance(n)
+        self.progress.advance(self.n_blocks.pop(j))
 
 
 class TTLCache(Generic[T]):
@@ -230,10 +226,6 @@ def jobs_per_task(previous: int, n_done: int, seconds: float) -> int:
     return int(np.clip(n, max(1, previous // MAX_TASK_GROWTH), previous * MAX_TASK_GROWTH))
 
 
-def _mean(counts: Sequence[int]) -> float:
-    return sum(counts) / max(1, len(counts))
-
-
 def _round_robin(items: Sequence[TaskKey], threads: Sequence[str]) -> Any:
     """Return a context that assigns items to threads in turn: the thread whose step is done gets the next one.
 
@@ -252,8 +244,9 @@ class _Map(_FutureQueue):
 
     task_jobs = 1  # jobs in each of the next tasks
 
-    def run(self, results: dict[int, Any]) -> None:
-        remaining = [j for j in range(len(self.jobs)) if j not in results]
+    def run(self, outcomes: dict[int, Outcome]) -> None:
+        """Add the outcomes of all jobs by number; after an error, of all earlier jobs and some later ones."""
+        remaining = [j for j in range(len(self.jobs)) if j not in outcomes]
         n_threads = TTLCache(lambda: max(MIN_MAP_THREADS, resources().all_threads))
         jobs_by_task: dict[int, list[int]] = {}
         started, n_tasks, n_done = time.monotonic(), 0, 0
@@ -265,12 +258,13 @@ class _Map(_FutureQueue):
                 jobs_by_task[n_tasks], remaining = remaining[:size], remaining[size:]
                 self.add_task(graph, n_tasks, [self.jobs[j] for j in jobs_by_task[n_tasks]])
                 n_tasks += 1
-            with annotate_stage(key_split(self.item), _mean([self.n_blocks[j] for _, j in graph])):
-                self.submit(graph, list(graph))
+            self.submit(graph, list(graph))
             batch = self.next_completed()
             for future, output in zip(batch, self.monitor.gather(batch), strict=True):
                 completed_jobs = jobs_by_task.pop(future.key[1])
-                results.update(zip(completed_jobs, output.results, strict=True))
+                outcomes.update(zip(completed_jobs, output.results, strict=True))
+                if any(outcome.error is not None for outcome in output.results):
+                    remaining = [j for j in remaining if j < completed_jobs[0]]
                 n_done += len(completed_jobs)
                 self.release(future.key)
                 self.advance(future.key[1])
@@ -296,8 +290,9 @@ class _Fold(_FutureQueue):
                 self.advance(j)
             self.n_done, n_jobs = n_done, self.jobs_before[n_done]
             if n_done % TASKS_PER_SYNC == 0 or n_jobs == len(self.jobs):
-                (state,) = self.monitor.gather([self.futures[self.step, n_done - 1]])
+                (outcome,) = self.monitor.gather([self.futures[self.step, n_done - 1]])
                 self.release((self.step, n_done - 1))
+                state = self.progress.settle(outcome)
                 report(state, n_jobs)
                 self.task_jobs = jobs_per_task(self.task_jobs, *throughput.update(time.monotonic(), n_jobs))
             self._release_used()
@@ -314,12 +309,11 @@ class _Fold(_FutureQueue):
                 if self.n_done < j:
                     break  # the client does not have the state yet
                 start = (self.step, -1 - j)
-                previous, graph[start] = TaskRef(start), DataNode(start, state)
+                previous, graph[start] = TaskRef(start), DataNode(start, Outcome(state))
             graph[key] = Task(key, step, previous, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1
-        stage = annotate_stage(key_split(self.step), _mean([self.n_blocks[j] for _, j in steps or items]))
-        with stage, _round_robin(items, threads), dask.config.set(LARGE_STATES):
+        with _round_robin(items, threads), dask.config.set(LARGE_STATES):
             self.submit(graph, steps, [key for key in items if key[1] >= self.n_steps])
 
     def _add_items(self, graph: dict[Key, GraphNode], width: int, n_threads: int) -> list[TaskKey]:

@@ -39,8 +39,9 @@ from dkdist._runtime._tuning import (
     WAITING_MEMORY_DIVISOR,
 )
 from dkdist._runtime.blocks import Blocks, Job, Work, job_task, read_ahead_of, value_tasks
+from dkdist._runtime.outcomes import Outcome, combine
 from dkdist._runtime.process import active_client, require_same_cpu
-from dkdist._runtime.progress import Progress
+from dkdist._runtime.progress import Progress, tracked
 from dkdist._runtime.read_ahead import ReadAhead
 from dkdist._runtime.run import resources, run
 
@@ -53,10 +54,15 @@ def map_blocks(
     only: Sequence[int] | None = None,
     label: str = "map",
     progress: Progress | None = None,
+    quiet: bool = False,
 ) -> list[Any]:
-    """Return ``[function(block, extra) for every block]``; a block is in memory only during its task."""
+    """Return ``[function(block, extra) for every block]``; a block is in memory only during its task.
+
+    A ``quiet`` map does not warn about sets.
+    """
     numbers = range(len(blocks)) if only is None else only
-    jobs = [Job((i,), (None if extras is None else extras[i],), single=True) for i in numbers]
+    extra_args = [(None if extras is None else extras[i],) for i in numbers]
+    jobs = [Job((i,), args, single=True, quiet=quiet) for i, args in zip(numbers, extra_args, strict=True)]
     return _run_jobs(blocks, jobs, function, label, progress)
 
 
@@ -79,23 +85,47 @@ def map_pieces(
 def _run_jobs(
     blocks: Blocks, jobs: Sequence[Job], work: Callable[..., Any], label: str, progress: Progress | None
 ) -> list[Any]:
-    progress = progress or Progress(len(jobs), label, show=False)
-    client = None if blocks.local else active_client()
-    if client is not None:
-        from dkdist._runtime.futures import stream_map  # local runs do not import distributed
+    with tracked(progress, len(jobs), label) as run_progress:
+        client = None if blocks.local else active_client()
+        if client is not None:
+            from dkdist._runtime.futures import stream_map  # local runs do not import distributed
 
-        return stream_map(client, blocks, jobs, work, label=label, progress=progress)
-    results: list[Any] = []
-    read_ahead = read_ahead_of(blocks, jobs)
-    for start in range(0, len(jobs), MAX_GRAPH_JOBS):
-        name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_work-{uuid.uuid4().hex}"
-        graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
-        keys: list[Key] = []
-        for j, job in enumerate(jobs[start : start + MAX_GRAPH_JOBS]):
-            keys.append((name, j))
-            graph[name, j] = job_task((name, j), TaskRef(shared), blocks, job, ahead=(read_ahead, start + j))
-        results += run(graph, keys, watch=dict.fromkeys(keys, 1), progress=progress, local=blocks.local)
-    return results
+            return stream_map(client, blocks, jobs, work, label=label, progress=run_progress)
+        results: list[Any] = []
+        read_ahead = read_ahead_of(blocks, jobs)
+        for start in range(0, len(jobs), MAX_GRAPH_JOBS):
+            segment = jobs[start : start + MAX_GRAPH_JOBS]
+            graph, keys = _map_graph(blocks, segment, work, label, (read_ahead, start))
+            results += run(
+                graph, keys, watch=dict.fromkeys(keys, 1), progress=run_progress, local=blocks.local
+            )
+        return results
+
+
+def _map_graph(
+    blocks: Blocks,
+    jobs: Sequence[Job],
+    work: Callable[..., Any],
+    label: str,
+    ahead: tuple[ReadAhead | None, int],
+) -> tuple[dict[Key, GraphNode], list[Key]]:
+    name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_work-{uuid.uuid4().hex}"
+    graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
+    failed: list[int] = []  # shared by the threads of this run
+    for j, job in enumerate(jobs):
+        task = job_task((name, j), TaskRef(shared), blocks, job, ahead=(ahead[0], ahead[1] + j))
+        graph[name, j] = Task(task.key, _run_unless_failed, failed, j, task.func, *task.args)
+    return graph, [(name, j) for j in range(len(jobs))]
+
+
+def _run_unless_failed(failed: list[int], j: int, function: Callable[..., Outcome], *args: Any) -> Outcome:
+    """Return the outcome of job j, without work after the error of an earlier job, which is raised."""
+    if min(failed, default=j) < j:
+        return Outcome()
+    outcome = function(*args)
+    if outcome.error is not None:
+        failed.append(j)
+    return outcome
 
 
 def default_window(local: bool = False) -> int:
@@ -128,6 +158,7 @@ def fold(
     label: str = "fit",
     blocks_per_job: int = 1,
     on_segment: Callable[[Any, int], None] | None = None,
+    observe: Callable[[Any], None] | None = None,
     window: int | None = None,
     progress: Progress | None = None,
     sequential: bool = False,
@@ -137,8 +168,9 @@ def fold(
 
     ``prepare`` gets an iterator over the job's blocks (each computed on request) and the job's extra argument. ``step``
     returns a new state and does not modify its arguments. States are small: one is held until ``window`` more steps
-    are done. ``window`` is `fold_window` by default, evaluated while the fold runs. With ``sequential``, items
-    need no work and one thread runs all tasks.
+    are done. ``observe(state)`` gets every state that this process has: all on threads, some of a cluster. ``window``
+    is `fold_window` by default, evaluated while the fold runs. With ``sequential``, items need no work and one thread
+    runs all tasks.
 
     With ``in_place``, ``step`` may modify its state and return it. Local runs then hold one state, which is ``state``
     itself; tasks of a cluster copy the state before their first step, because a lost task runs again from its input.
@@ -148,35 +180,36 @@ def fold(
         return window or max(2, fold_window(blocks) // blocks_per_job)
 
     client = None if blocks.local else active_client()
-    if client is not None:
-        from dkdist._runtime.futures import stream_fold  # local runs do not import distributed
-
-        return stream_fold(
-            client, blocks, jobs, prepare, step, state,
-            label=label, window=n_items, report=throttle(MAX_GRAPH_JOBS, len(jobs), on_segment), progress=progress,
-            in_place=in_place,
-        )  # fmt: skip
-    if in_place:
-        report = None if on_segment is None else partial(_report_held_state, on_segment)
+    if in_place and client is None:
         holder = fold(
             blocks, jobs, prepare, _step_in_place, _StateHolder(state, step),
-            label=label, blocks_per_job=blocks_per_job, on_segment=report, window=window, progress=progress,
-            sequential=sequential,
+            label=label, blocks_per_job=blocks_per_job, window=window, progress=progress, sequential=sequential,
+            on_segment=None if on_segment is None else partial(_report_held_state, on_segment),
         )  # fmt: skip
         return holder.state
-    read_ahead = read_ahead_of(blocks, jobs)
-    for start in range(0, len(jobs), MAX_GRAPH_JOBS):
-        segment = jobs[start : start + MAX_GRAPH_JOBS]
-        graph, steps = _segment_graph(
-            blocks, segment, prepare, step, state, label, n_items(), (read_ahead, start)
-        )
-        weights = {key: len(job.blocks) for key, job in zip(steps, segment, strict=True)}
-        state = run(
-            graph, steps[-1:], watch=weights, progress=progress, local=blocks.local, sequential=sequential
-        )[0]
-        if on_segment is not None:
-            on_segment(state, start + len(segment))
-    return state
+    with tracked(progress, blocks_per_job * len(jobs), label) as run_progress:
+        if client is not None:
+            from dkdist._runtime.futures import stream_fold  # local runs do not import distributed
+
+            report = throttle(MAX_GRAPH_JOBS, len(jobs), on_segment)
+            return stream_fold(
+                client, blocks, jobs, prepare, step, state,
+                label=label, window=n_items, report=report, observe=observe, progress=run_progress, in_place=in_place,
+            )  # fmt: skip
+        read_ahead = read_ahead_of(blocks, jobs)
+        for start in range(0, len(jobs), MAX_GRAPH_JOBS):
+            segment = jobs[start : start + MAX_GRAPH_JOBS]
+            graph, steps = _segment_graph(
+                blocks, segment, prepare, step, state, label, n_items(), (read_ahead, start)
+            )
+            weights = {key: len(job.blocks) for key, job in zip(steps, segment, strict=True)}
+            state = run(
+                graph, steps[-1:], watch=weights, progress=run_progress, observe=observe, local=blocks.local,
+                sequential=sequential,
+            )[0]  # fmt: skip
+            if on_segment is not None:
+                on_segment(state, start + len(segment))
+        return state
 
 
 @dataclass
@@ -225,7 +258,8 @@ def _segment_graph(
     item, new_state, work = (f"{label}_{part}-{token}" for part in ("block", "step", "work"))
     graph: dict[Key, GraphNode] = dict(blocks.shared)
     graph[work] = DataNode(work, prepare)
-    graph[(new_state, -1)] = DataNode((new_state, -1), state)
+    graph[(new_state, -1)] = DataNode((new_state, -1), Outcome(state))
+    step = partial(combine, step)
     for j, job in enumerate(jobs):
         after = [TaskRef((new_state, j - window))] if j >= window else []
         graph[(item, j)] = job_task((item, j), TaskRef(work), blocks, job, after, (ahead[0], ahead[1] + j))
@@ -258,6 +292,7 @@ def tree_sum(
     is_independent = is_remote and blocks.shares_only_params and len(jobs) <= 2 * resources().all_threads
     if not is_independent:
         graph |= {**blocks.shared, shared: work_node}
+    merge = partial(combine, merge)
     merge = require_same_cpu(merge) if is_remote else merge
     read_ahead = None if is_remote else read_ahead_of(blocks, jobs)
     unmerged: list[tuple[int, Key]] = []  # (leaves, key) of unpaired sums, with decreasing numbers of leaves
@@ -274,7 +309,8 @@ def tree_sum(
     while len(unmerged) > 1:
         _merge_last(graph, sums, merge, unmerged)
     weights: dict[Key, int] = {(leaf, j): len(job.blocks) for j, job in enumerate(jobs)}
-    return run(graph, [unmerged[0][1]], watch=weights, progress=progress, local=blocks.local)[0]
+    with tracked(progress, sum(weights.values()), label) as run_progress:
+        return run(graph, [unmerged[0][1]], watch=weights, progress=run_progress, local=blocks.local)[0]
 
 
 def _merge_last(
@@ -286,5 +322,6 @@ def _merge_last(
     unmerged.append((m + n, key))
 
 
-def _completion_marker(partial_sum: Any) -> None:
-    """Return None: an edge that orders tasks without keeping the sum in memory."""
+def _completion_marker(partial_sum: Outcome) -> Outcome:
+    """Return the error of a sum, if any: an edge that orders tasks without keeping the sum in memory."""
+    return Outcome(error=partial_sum.error)

@@ -35,13 +35,23 @@ from dkdist._utils.memory_budget import resident_bytes
 from dkdist._utils.validation import find_stacklevel
 
 
+def current_worker() -> Any | None:
+    """Return the Dask worker whose task calls this, or None outside of tasks of a cluster."""
+    distributed: Any = sys.modules.get(
+        "distributed.worker"
+    )  # a process that has not imported it is not a worker
+    try:
+        return None if distributed is None else distributed.get_worker()
+    except ValueError:
+        return None
+
+
 def warn(message: str) -> None:
-    """Warn the user in this process, or on the clients of the cluster if this process is a worker."""
-    worker = sys.modules.get("distributed.worker")  # if it is not imported, this process is not a worker
-    if worker is None:
+    """Warn at the line of the user, or on the clients of the cluster inside a task of a worker."""
+    if current_worker() is None:
         warnings.warn(message, stacklevel=find_stacklevel())
     else:
-        worker.warn(message, stacklevel=3)
+        sys.modules["distributed.worker"].warn(message, stacklevel=3)
 
 
 class _BlasLimiter:

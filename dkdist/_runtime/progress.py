@@ -1,93 +1,223 @@
-"""Progress of a run: a line on standard error, in a notebook or in a log file, and losses for the dashboard.
+"""Events of runs: one stream per run, read by logging, ``verbose``, notebooks and the dashboard.
 
-The line of a terminal is cut to its width, so that it never wraps; a notebook has one output that is replaced; a file
-gets a line every ten seconds. Any thread can advance the count. A `Progress` also identifies the run: all graphs that
-advance it form one run on a cluster's dashboard. Tasks report losses for its curve as "dkdist" events of the cluster,
-at most four times per second and process.
+A `Progress` counts the work of a run in any thread and sends a `RunEvent` to its listeners, each at most once per
+interval, and always at the end. INFO messages of the logger "dkdist" exist for every run. With ``verbose``, the line
+of a terminal is redrawn and cut to its width, a notebook has one output that is replaced and saved, and a file gets a
+line every ten seconds. Runs on a cluster also send events to its scheduler (`dashboard.py`).
 """
 
 from __future__ import annotations
 
+import html
+import logging
 import shutil
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
-from threading import Lock
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from threading import RLock
 from time import monotonic
-from typing import Any, Protocol, TextIO
+from typing import Any, Literal, Protocol, Self, TextIO
 
-from dkdist._numba.compilation import COMPILE_WATCH
-from dkdist._runtime._tuning import MIN_REPORT_SECONDS
+from dkdist._numba.compilation import COMPILE_WATCH, compiling_text
+from dkdist._runtime._tuning import MIN_LOG_SECONDS
+from dkdist._runtime.outcomes import Outcome, SetWarning, merge_warnings
+from dkdist._runtime.process import warn
 
-EVENT_TOPIC = "dkdist"  # topic of the events that report losses
-ANNOTATION = "dkdist"  # key of the annotation with the stage and the blocks per task
-
-
-class Progress:
-    """Counter of blocks up to ``total``; prints rate and remaining time if ``show``."""
-
-    def __init__(
-        self, total: int, label: str, *, show: bool, stream: TextIO | None = None, unit: str = "blocks"
-    ) -> None:
-        self.total, self.label, self.show, self._unit = max(1, total), label, show, unit
-        self.run_id = str(uuid.uuid4())
-        self.done = 0
-        self._started = self._last_drawn = monotonic()
-        self._changed, self._closed = Lock(), False
-        self._line = _progress_line(stream) if show else None
-
-    def advance(self, n: int, note: str = "") -> None:
-        """Count ``n`` more blocks as done and redraw the line, at most once per interval."""
-        with self._changed:
-            self.done += n
-            now = monotonic()
-            if self._line is not None and not self._closed and now - self._last_drawn >= self._line.interval:
-                self._last_drawn = now
-                self._line.draw(f"{self._text(now - self._started)} {note}".rstrip())
-
-    def close(self) -> None:
-        """Print the number of blocks and the seconds, and end the line."""
-        with self._changed:
-            if self._line is not None and not self._closed:
-                seconds = monotonic() - self._started
-                total = "" if self.done == self.total else f" of {self.total:,}"
-                rate = f", {self.done / seconds:.3g} per second" if self.done and seconds else ""
-                self._line.end(f"{self.label}: {self.done:,}{total} {self._unit} in {seconds:.1f} s{rate}")
-            self._closed = True
-
-    def _text(self, elapsed: float) -> str:
-        fraction = min(1.0, self.done / self.total)
-        remaining = f", {elapsed / fraction - elapsed:.0f} s remaining" if fraction else ""
-        bar = "#" * round(24 * fraction)
-        return (
-            f"{self.label} [{bar:<24}] {self.done:,}/{self.total:,} {self._unit}, {elapsed:.0f} s{remaining}"
-        )
+RunState = Literal["running", "compiling", "finished", "failed", "interrupted"]
 
 
-@contextmanager
-def show_progress(total: int, label: str, unit: str, show: bool) -> Iterator[Progress]:
-    """Yield the progress of ``total`` units; print a line when functions are first compiled."""
-    compiling = COMPILE_WATCH.telling(print_compiling_text) if show else nullcontext()
-    with compiling, closing(Progress(total, label, show=show, unit=unit)) as progress:
-        yield progress
+@dataclass(frozen=True)
+class RunEvent:
+    """State of a run: ``done`` of ``total`` units, and the losses of SGD after ``epochs`` epochs.
+
+    ``n_skipped`` counts invalid sets that the run skipped. Runs that converge finish before ``total``.
+    """
+
+    run: str
+    stage: str
+    total: int
+    unit: str = "blocks"
+    done: int = 0
+    seconds: float = 0.0
+    state: RunState = "running"
+    epochs: float | None = None
+    loss: float | None = None
+    held_out: float | None = None
+    n_skipped: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this is the last event of the run."""
+        return self.state not in ("running", "compiling")
+
+    @property
+    def fraction(self) -> float:
+        """Fraction of the work that is done, from 0 to 1."""
+        return min(1.0, self.done / self.total)
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """Estimated seconds until the end; None before the first unit is done, and after the end."""
+        return None if self.is_over or not self.done else self.seconds / self.fraction - self.seconds
+
+    @property
+    def figures(self) -> str:
+        """Losses and skipped sets as text, each after a comma."""
+        values = {"epoch": self.epochs, "loss": self.loss, "held-out loss": self.held_out}
+        parts = [
+            f", {name} {value:.6g}" for name, value in values.items() if value is not None and value == value
+        ]
+        return "".join(parts) + (f", {self.n_skipped:,} sets skipped" if self.n_skipped else "")
+
+    @property
+    def text(self) -> str:
+        """Counts, seconds and losses as text."""
+        if self.state == "compiling":
+            return compiling_text()
+        if self.is_over:
+            total = "" if self.done == self.total else f" of {self.total:,}"
+            rate = f", {self.done / self.seconds:.3g} per second" if self.done and self.seconds else ""
+            end = "" if self.state == "finished" else f" ({self.state})"
+            text = f"{self.done:,}{total} {self.unit} in {self.seconds:.1f} s{rate}{end}"
+        else:
+            text = f"{self.done:,}/{self.total:,} {self.unit}, {self.seconds:.0f} s"
+            if self.remaining_seconds is not None:
+                text += f", {self.remaining_seconds:.0f} s remaining"
+        return text + self.figures
+
+    def __str__(self) -> str:
+        bar = f" [{'#' * round(24 * self.fraction):<24}]" if self.state == "running" else ":"
+        return f"{self.stage}{bar} {self.text}"
 
 
-def print_compiling_text() -> None:
-    """Print on standard error that functions are being compiled."""
-    from dkdist._numba.compilation import compiling_text  # Numba is already imported
-
-    print(compiling_text(), file=sys.stderr, flush=True)
-
-
-class _Line(Protocol):
-    """Output stream of the progress line, and the minimum interval between updates in seconds."""
+class Listener(Protocol):
+    """Receiver of events, at most one per ``interval`` seconds and the last one."""
 
     interval: float
 
-    def draw(self, text: str) -> None: ...
+    def update(self, event: RunEvent) -> None: ...
 
-    def end(self, text: str) -> None: ...
+
+class Progress:
+    """Counter of a run of ``total`` units; a context manager that sends the last event at its end.
+
+    All graphs that advance it form one run. ``show`` adds a line on standard error, or an output of the notebook.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        label: str,
+        *,
+        show: bool = False,
+        stream: TextIO | None = None,
+        unit: str = "blocks",
+    ) -> None:
+        self.event = RunEvent(str(uuid.uuid4()), label, max(1, total), unit)
+        self._warnings: dict[str, SetWarning] = {}
+        self._changed, self._started, self._show = RLock(), monotonic(), show
+        self._last_sent: dict[Listener, float] = {}
+        self._stack = ExitStack()
+        if _LOG.isEnabledFor(logging.INFO):
+            self.attach(_LogRecords())
+        if show:
+            self.attach(_progress_line(stream))
+
+    @property
+    def done(self) -> int:
+        """Number of units that are done."""
+        return self.event.done
+
+    def attach(self, listener: Listener) -> None:
+        """Send events to a further listener, unless an equal one receives them."""
+        with self._changed:
+            self._last_sent.setdefault(listener, self._started)
+
+    def advance(self, n: int) -> None:
+        """Count ``n`` more units as done."""
+        with self._changed:
+            self._send(replace(self.event, done=self.event.done + n))
+
+    def measure(self, epochs: float, loss: float, held_out: float) -> None:
+        """Set the losses after ``epochs`` epochs, for the next event."""
+        with self._changed:
+            self.event = replace(self.event, epochs=epochs, loss=loss, held_out=held_out)
+
+    def settle(self, outcome: Any) -> Any:
+        """Return the value of an `Outcome` or raise its error; add its warnings. Return other values unchanged."""
+        if not isinstance(outcome, Outcome):
+            return outcome
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.warnings:
+            with self._changed:
+                self._warnings = merge_warnings([self._warnings, outcome.warnings])
+                n_skipped = sum(w.n_sets for w in self._warnings.values() if not w.n_points)
+                self.event = replace(self.event, n_skipped=n_skipped)
+        return outcome.value
+
+    def pop_reason(self) -> str:
+        """Return the error of the first skipped set and omit the warning, for callers that warn of skipped rows."""
+        with self._changed:
+            skipped = [text for text, warning in self._warnings.items() if not warning.n_points]
+            return next((self._warnings.pop(text).reason for text in skipped), "")
+
+    def close(self, state: RunState = "finished") -> None:
+        """Send the last event, once, and warn about sets if the run has finished."""
+        with self._changed:
+            if self.event.is_over:
+                return
+            self._send(replace(self.event, state=state))
+            self._stack.close()
+        if state == "finished":
+            for warning in self._warnings.values():
+                warn(str(warning))
+
+    def __enter__(self) -> Self:
+        if self._last_sent:
+            self._stack.enter_context(COMPILE_WATCH.telling(self._tell_compiling))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        failure: RunState = "failed" if kind and issubclass(kind, Exception) else "interrupted"
+        self.close("finished" if kind is None else failure)
+
+    def _tell_compiling(self) -> None:
+        with self._changed:
+            self._send(replace(self.event, state="compiling"), now=True)
+            self.event = replace(self.event, state="running")
+
+    def _send(self, event: RunEvent, *, now: bool = False) -> None:
+        if self.event.is_over:
+            return  # late reports of threads
+        seconds = monotonic()
+        self.event = event = replace(event, seconds=seconds - self._started)
+        for listener, last in self._last_sent.items():
+            if now or event.is_over or seconds - last >= listener.interval:
+                self._last_sent[listener] = seconds
+                listener.update(event)
+
+
+@contextmanager
+def tracked(progress: Progress | None, total: int, label: str) -> Iterator[Progress]:
+    """Yield the progress of a larger run, or that of a run of its own if it is None."""
+    if progress is not None:
+        yield progress
+        return
+    with Progress(total, label) as own_progress:
+        yield own_progress
+
+
+_LOG = logging.getLogger("dkdist")
+
+
+class _LogRecords:
+    interval = MIN_LOG_SECONDS
+
+    def update(self, event: RunEvent) -> None:
+        _LOG.info("%s", event)
 
 
 class _Terminal:
@@ -96,30 +226,25 @@ class _Terminal:
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._width = stream, 0
 
-    def draw(self, text: str) -> None:
-        text = text[: shutil.get_terminal_size().columns - 1]  # a wrapped line cannot be redrawn
-        print(f"\r{text:<{self._width}}", end="", file=self._stream, flush=True)
+    def update(self, event: RunEvent) -> None:
+        text = str(event)[: shutil.get_terminal_size().columns - 1]  # a wrapped line cannot be redrawn
+        end = "\n" if event.is_over else ""
+        print(f"\r{text:<{self._width}}", end=end, file=self._stream, flush=True)
         self._width = len(text)
 
-    def end(self, text: str) -> None:
-        self.draw(text)
-        print(file=self._stream, flush=True)
 
-
-class _Log:
-    interval = 10.0
+class _LogFile:
+    interval = MIN_LOG_SECONDS
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def draw(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
-
-    end = draw
+    def update(self, event: RunEvent) -> None:
+        print(event, file=self._stream, flush=True)
 
 
 class _Notebook:
-    """One output of the cell, which is replaced; a saved notebook would contain every redrawn line."""
+    """One output of the cell, which is replaced; a saved notebook contains the last one."""
 
     interval = 0.25
 
@@ -129,17 +254,18 @@ class _Notebook:
         self._display, self._display_id = display, uuid.uuid4().hex
         display({"text/plain": ""}, raw=True, display_id=self._display_id)
 
-    def draw(self, text: str) -> None:
-        self._display({"text/plain": text}, raw=True, display_id=self._display_id, update=True)
+    def update(self, event: RunEvent) -> None:
+        fraction = 1.0 if event.state == "finished" else event.fraction
+        text = html.escape(f"{event.stage}: {event.text}")
+        data = {"text/plain": str(event), "text/html": f'<progress value="{fraction:.3f}"></progress> {text}'}
+        self._display(data, raw=True, display_id=self._display_id, update=True)
 
-    end = draw
 
-
-def _progress_line(stream: TextIO | None) -> _Line:
+def _progress_line(stream: TextIO | None) -> Listener:
     if stream is None and _in_notebook():
         return _Notebook()
     stream = stream or sys.stderr
-    return _Terminal(stream) if stream.isatty() else _Log(stream)
+    return _Terminal(stream) if stream.isatty() else _LogFile(stream)
 
 
 def _in_notebook() -> bool:
@@ -147,51 +273,3 @@ def _in_notebook() -> bool:
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return hasattr(shell, "kernel")
-
-
-_last_report = float("-inf")
-
-
-def report_loss(
-    epochs: float, blocks_per_epoch: int, losses: tuple[float, float], previous: tuple[float, ...]
-) -> None:
-    """Send the (training, held-out) loss after ``epochs`` epochs to the dashboard; only inside tasks of a cluster.
-
-    ``losses`` are means of the current epoch so far, ``previous`` those of the previous epoch, () in the first epoch.
-    The curve shows their mean weighted by blocks: it is continuous at the start of an epoch, and at its end equals the
-    loss curve of the estimator.
-    """
-    global _last_report
-    worker, now = _current_worker(), monotonic()
-    if worker is None or now - _last_report < MIN_REPORT_SECONDS:
-        return
-    _last_report = now
-    from dask.base import get_annotations  # imported only in processes that use Dask
-
-    span = get_annotations().get("span", {"name": ("fit",), "ids": ("",)})
-    fraction = epochs % 1.0 or 1.0
-    training, held_out = (
-        fraction * new + (1 - fraction) * old for new, old in zip(losses, previous or losses, strict=True)
-    )
-    worker.log_event(
-        EVENT_TOPIC,
-        {
-            "run": span["ids"][-1],
-            "what": span["name"][-1],
-            "epochs": epochs,
-            "blocks": round(epochs * blocks_per_epoch),
-            "loss": training,
-            "held_out": held_out,
-        },
-    )
-
-
-def _current_worker() -> Any | None:
-    """Return the worker of the current task, or None outside of tasks."""
-    distributed: Any = sys.modules.get("distributed.worker")
-    if distributed is None:
-        return None
-    try:
-        return distributed.get_worker()
-    except ValueError:
-        return None

@@ -42,7 +42,7 @@ from dkdist._runtime._tuning import (
     N_IO_THREADS,
 )
 from dkdist._runtime.process import active_client, keep_freed_memory, one_blas_thread, require_clean_fork
-from dkdist._runtime.progress import Progress, show_progress
+from dkdist._runtime.progress import Progress
 from dkdist._utils.memory_budget import configured_limit, memory_limit, resident_bytes
 
 if TYPE_CHECKING:
@@ -57,25 +57,29 @@ def run(
     keys: Sequence[Key],
     *,
     watch: Mapping[Key, int] | None = None,
-    progress: Progress | None = None,
+    progress: Progress,
+    observe: Callable[[Any], None] | None = None,
     local: bool = False,
     sequential: bool = False,
 ) -> list[Any]:
     """Compute ``keys`` of a low-level graph on the active scheduler (``local``: on threads of this machine).
 
-    ``progress`` advances by ``watch[key]`` when such a key is done. A ``sequential`` graph, a chain of tasks, runs on
+    ``progress`` advances by ``watch[key]`` when such a key is done; on threads, ``observe`` gets its value before.
+    Results that are outcomes are settled in the order of ``keys``. A ``sequential`` graph, a chain of tasks, runs on
     the calling thread unless the user chose a scheduler: moving a small task to another thread costs more than it.
     """
     require_clean_fork()
-    watch = watch if progress is not None and watch is not None else {}
+    watch = watch or {}
     client = None if local else active_client()
     if client is not None:
         from dkdist._runtime.cluster import compute  # local runs do not import distributed
 
-        return compute(client, graph, keys, watch, progress)
+        return [progress.settle(result) for result in compute(client, graph, keys, watch, progress)]
 
-    def advance(key: Key, *_: Any) -> None:
-        if progress is not None and key in watch:
+    def advance(key: Key, result: Any, *_: Any) -> None:
+        if key in watch and getattr(result, "error", None) is None:
+            if observe is not None:
+                observe(result.value)
             progress.advance(watch[key])
 
     with one_blas_thread():
@@ -84,13 +88,11 @@ def run(
         )
         if not _accepts_callbacks(scheduler):
             with Callback(posttask=advance):
-                return list(scheduler(dict(graph), list(keys)))
-        # local to this run, because global callbacks would also receive tasks of runs in other threads
-        return list(
-            scheduler(
-                dict(graph), list(keys), callbacks=[*Callback.active, (None, None, None, advance, None)]
-            )
-        )
+                results = scheduler(dict(graph), list(keys))
+        else:  # local to this run, because global callbacks would also receive tasks of runs in other threads
+            callbacks = [*Callback.active, (None, None, None, advance, None)]
+            results = scheduler(dict(graph), list(keys), callbacks=callbacks)
+    return [progress.settle(result) for result in results]
 
 
 def _run_on_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: list[Any]) -> Any:
@@ -234,7 +236,7 @@ class Plan:
         self.check()
         if verbose:
             print(self, file=sys.stderr)
-        with show_progress(self.n_blocks * self.passes, self.what, "blocks", bool(verbose)) as progress:
+        with Progress(self.n_blocks * self.passes, self.what, show=bool(verbose)) as progress:
             yield progress
 
 

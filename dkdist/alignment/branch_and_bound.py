@@ -130,20 +130,19 @@ def certify(
     cells, best = _initial_cells(search), (R, t, f)
     estimate = _estimate_cells(search, cells, np.random.default_rng([seed, RngStream.MOTION_CELLS]))
     _report_plan(search, estimate, eps, max_seconds, verbose)
-    progress = Progress(int(estimate), "certified alignment", show=verbose)
-    started = perf_counter()
-    while len(cells.upper) and perf_counter() - started < max_seconds:
-        head, tail = cells.select(slice(-CELL_BATCH_SIZE)), cells.select(slice(-CELL_BATCH_SIZE, None))
-        children, _, values = search.split(tail)
-        progress.advance(len(values))
-        i = int(values.argmax())
-        if values[i] - c - motion_cells.ROUNDING_RATIO > best[2]:
-            rotations, translations = search.motions(children.middles[[i]])
-            best = max(best, refine(rotations[0], translations[0]), key=lambda end: end[2])
-            search.threshold = best[2] + eps / 2 - c
-        open_cells = children.select(children.upper > search.threshold)
-        cells = head.append(open_cells.select(np.argsort(open_cells.upper, kind="stable")))
-    progress.close()
+    with Progress(int(estimate), "certified alignment", show=verbose) as progress:
+        started = perf_counter()
+        while len(cells.upper) and perf_counter() - started < max_seconds:
+            head, tail = cells.select(slice(-CELL_BATCH_SIZE)), cells.select(slice(-CELL_BATCH_SIZE, None))
+            children, _, values = search.split(tail)
+            progress.advance(len(values))
+            i = int(values.argmax())
+            if values[i] - c - motion_cells.ROUNDING_RATIO > best[2]:
+                rotations, translations = search.motions(children.middles[[i]])
+                best = max(best, refine(rotations[0], translations[0]), key=lambda end: end[2])
+                search.threshold = best[2] + eps / 2 - c
+            open_cells = children.select(children.upper > search.threshold)
+            cells = head.append(open_cells.select(np.argsort(open_cells.upper, kind="stable")))
     R, t, f = best
     if not len(cells.upper):
         return R, t, True, eps

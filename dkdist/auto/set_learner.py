@@ -18,7 +18,7 @@ from dkdist._base.inputs import Sets, SetsLike
 from dkdist._base.parameter_checks import RandomStateLike, check_int, check_real_array, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
-from dkdist._runtime.progress import Progress, show_progress
+from dkdist._runtime.progress import Progress
 from dkdist._utils.validation import check_verbose, find_stacklevel
 from dkdist.auto import _tuning
 from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING, N_COMPONENTS
@@ -118,9 +118,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         budget = Budget.from_value(self.budget)
         folds = self._outer_folds(data, budget)
         n_selections = len(folds.test_rows) + folds.refit
-        with show_progress(
-            n_selections, type(self).__name__, "selections", check_verbose(self.verbose)
-        ) as progress:
+        verbose = check_verbose(self.verbose)
+        with Progress(n_selections, type(self).__name__, show=verbose, unit="selections") as progress:
             model = None
             if folds.refit:  # before the folds, so that errors name sets by their positions in X
                 model = select_model(data, self.candidates, budget.restart(2 / 3))
@@ -155,7 +154,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         rng = np.random.default_rng([data.seed, RngStream.P_VALUE])
         n_as_large = 0
         name = f"{type(self).__name__}, permuted targets"
-        with show_progress(n_permutations, name, "evaluations", check_verbose(self.verbose)) as progress:
+        verbose = check_verbose(self.verbose)
+        with Progress(n_permutations, name, show=verbose, unit="evaluations") as progress:
             for _ in range(n_permutations):
                 permuted = data.permuted(rng)
                 budget = Budget.from_value(self.budget)

@@ -87,12 +87,10 @@ def _predict_in_batches(
     """Return the result of each method for all sets."""
     parts: list[list[NDArray[Any]]] = [[] for _ in methods]
     starts = range(0, len(sets), PREDICT_BATCH_SETS)
-    progress = Progress(len(starts), "predict", show=is_progress_shown(args))
-    with scheduler_session(args):
+    with Progress(len(starts), "predict", show=is_progress_shown(args)) as progress, scheduler_session(args):
         for start in starts:
             batch = sets[start : start + PREDICT_BATCH_SETS]
             for results, method in zip(parts, methods, strict=True):
                 results.append(method(batch))
             progress.advance(1)
-    progress.close()
     return [np.concatenate(results) for results in parts]

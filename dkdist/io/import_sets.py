@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -188,7 +187,7 @@ def _outlines(read: Any, sources: Sequence[Any], verbose: bool) -> list[Outline]
     """Return the outlines of all sources, several per task; the first has a form."""
     step = int(np.clip(len(sources) // (PARTS_PER_THREAD * resources().all_threads), 1, MAX_SOURCES_PER_TASK))
     groups = [sources[i : i + step] for i in range(0, len(sources), step)]
-    with closing(Progress(len(groups), "import: outlines", show=verbose)) as progress:
+    with Progress(len(groups), "import: outlines", show=verbose) as progress:
         results = map_pieces(
             partial(_outline_group, read), list(enumerate(groups)), label="outline", progress=progress
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -58,7 +57,7 @@ def write_parts(
             f"{label}: {planned.n_sets:,} sets, {bounds[-1]:,} points in {n_parts:,} parts", file=sys.stderr
         )
     write, ids = partial(_write_part, planned.writer, batches), []
-    with closing(Progress(n_parts, label, show=verbose)) as progress:
+    with Progress(n_parts, label, show=verbose) as progress:
         for start in range(0, n_parts, PARTS_PER_SEGMENT):
             edges = bounds[start : start + PARTS_PER_SEGMENT + 1]
             parts = [part(int(a), int(b)) for a, b in itertools.pairwise(edges)]
@@ -104,7 +103,7 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
     spans = spans_of(committed)
     tasks = [spans[i : i + SPANS_PER_TASK] for i in range(0, len(spans), SPANS_PER_TASK)]
     check, n_bytes = partial(_check, view._address, view._commit), 0
-    with closing(Progress(len(tasks), "verify", show=verbose)) as progress:
+    with Progress(len(tasks), "verify", show=verbose) as progress:
         for start in range(0, len(tasks), TASKS_PER_SEGMENT):
             segment = tasks[start : start + TASKS_PER_SEGMENT]
             n_bytes += total_bytes(map_pieces(check, segment, label="verify", progress=progress))

@@ -13,10 +13,11 @@ measured on the same rows in every epoch to reduce noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job
 from dkdist._runtime.map_reduce import fold, fold_window, tree_sum
 from dkdist._runtime.process import active_client
-from dkdist._runtime.progress import Progress, report_loss
+from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import BlockPlan, n_cores, plan_blocks
 from dkdist.linear._tuning import (
     CONVERGENCE_RTOL,
@@ -48,7 +49,6 @@ from dkdist.linear.sgd_steps import (
     State,
     average_replicas,
     fit_replica,
-    mean_losses,
     prepare,
     step,
 )
@@ -93,6 +93,12 @@ class BatchSampler:
             [(epoch, tuple(lane[a : a + size])) for a in range(0, len(lane), size)] for lane in lanes if lane
         ]
 
+    @cached_property
+    def n_batches(self) -> int:
+        """Number of batches of the longest lane in an epoch."""
+        lane_blocks = ceil(np.count_nonzero(np.diff(self.blocks.bounds)) / self.n_lanes)
+        return ceil(lane_blocks / self.n_shuffled_blocks)
+
     def job(self, key: BatchKey) -> Job:
         """Return the job that computes and shuffles a batch."""
         epoch, indices = key
@@ -107,7 +113,7 @@ class BatchSampler:
             skip=self.skip,
             eager=self.blocks.eager,
         )
-        return Job(indices, rows)
+        return Job(indices, rows, quiet=epoch > 0)
 
 
 @dataclass(frozen=True)
@@ -168,6 +174,8 @@ class TrainingConfig:
     objective: Objective
     dtype: np.dtype[Any]
     stopping: StoppingRule
+    loss_unit: float = 1.0
+    """Unit of the losses in the curves of the estimator."""
 
     def plan(self, what: str, n_passes: int) -> BlockPlan:
         """Return the plan of the passes: blocks, bytes and peak memory."""
@@ -243,7 +251,23 @@ def run_epochs(
     while not config.stopping.is_over(state.losses, state.held_out_losses):
         run = _run_one_lane if len(config.sampler.lanes(state.epoch)) == 1 else _run_lanes
         state = run(config, state, progress, save)
+        _measure(config, progress, state)
     return state
+
+
+def _measure(config: TrainingConfig, progress: Progress, state: TrainingState) -> None:
+    """Report (training, held-out) losses, the means over the last epoch of blocks.
+
+    They are continuous at the start of an epoch, and at its end equal the loss curves of the estimator.
+    """
+    fraction, losses = 0.0, state.last_losses
+    if state.n_batches:
+        fraction, losses = min(1.0, state.n_batches / config.sampler.n_batches), state.model.losses()
+    training, held_out = (
+        config.loss_unit * (fraction * new + (1 - fraction) * old)
+        for new, old in zip(losses, state.last_losses or losses, strict=True)
+    )
+    progress.measure(state.epoch + fraction, training, held_out)
 
 
 def _run_one_lane(
@@ -258,23 +282,20 @@ def _run_one_lane(
         sampler.blocks,
         BatchJobs(sampler, list(chain(*epochs))[state.n_batches :]),
         partial(prepare, config.dtype),
-        partial(_apply_batch, config.objective, len(epochs[0]), _n_blocks(epochs[0])),
+        partial(_apply_batch, config.objective, len(epochs[0])),
         state,
         label="sgd",
         blocks_per_job=sampler.n_shuffled_blocks,
         on_segment=lambda segment_state, _: save(segment_state),
+        observe=partial(_measure, config, progress),
         progress=progress,
         sequential=sampler.blocks.local,
     )
     return result
 
 
-def _apply_batch(
-    objective: Objective, n_batches: int, n_blocks: int, state: TrainingState, batch: Batch
-) -> TrainingState:
-    model = step(objective, state.model, batch)
-    state = state.after(model, 1, batch.skipped)
-    report_loss(state.epoch + state.n_batches / n_batches, n_blocks, model.losses(), state.last_losses)
+def _apply_batch(objective: Objective, n_batches: int, state: TrainingState, batch: Batch) -> TrainingState:
+    state = state.after(step(objective, state.model, batch), 1, batch.skipped)
     return state.next_epoch() if state.n_batches == n_batches else state
 
 
@@ -289,26 +310,26 @@ def _run_lanes(
     max_length = max(1, min(MAX_BATCHES_PER_SYNC, MAX_ROWS_PER_SYNC // max_rows))
     length = int(np.clip(n_batches // MIN_SYNCS_PER_EPOCH, 1, max_length))
     progress.advance(sum(_n_blocks(lane[: state.n_batches]) for lane in lanes))
-    n_blocks = sum(_n_blocks(lane) for lane in lanes)
     for start in range(state.n_batches, n_batches, length):
         batches_by_lane = [[sampler.job(key) for key in lane[start : start + length]] for lane in lanes]
         jobs = [
-            Job(tuple(i for job in batches for i in job.blocks), [job.extra for job in batches])
+            Job(
+                tuple(i for job in batches for i in job.blocks),
+                [job.extra for job in batches],
+                quiet=state.epoch > 0,
+            )
             for batches in batches_by_lane
             if batches
         ]
-        epochs = state.epoch + min(1.0, (start + length) / n_batches)
-        report = partial(
-            _report_when_complete, len(jobs), epochs, n_blocks, state.model.sums, state.last_losses
-        )
-        work = partial(_fit_lane, report, config.objective, config.dtype, state.model)
+        work = partial(fit_replica, config.objective, config.dtype, state.model)
         update = tree_sum(
-            sampler.blocks, jobs, work, partial(_merge_lanes, report), window=max(2, len(jobs)),
+            sampler.blocks, jobs, work, LocalSGDUpdate.merge, window=max(2, len(jobs)),
             label="sgd_lane", progress=progress,
         )  # fmt: skip
         model, velocity = average_replicas(state.model, update, _velocity(state), 1.0 - 1.0 / len(lanes))
         state = replace(state.after(model, length, update.skipped), velocity=velocity)
         save(state)
+        _measure(config, progress, state)
     return state.next_epoch()
 
 
@@ -319,34 +340,3 @@ def _velocity(state: TrainingState) -> F64:
 
 def _n_blocks(batches: list[BatchKey]) -> int:
     return sum(len(indices) for _, indices in batches)
-
-
-def _fit_lane(
-    report: Callable[[LocalSGDUpdate], LocalSGDUpdate],
-    objective: Objective,
-    dtype: np.dtype[Any],
-    model: State,
-    blocks: Iterator[Any],
-    batches: Sequence[RowBatch],
-) -> LocalSGDUpdate:
-    return report(fit_replica(objective, dtype, model, blocks, batches))
-
-
-def _merge_lanes(
-    report: Callable[[LocalSGDUpdate], LocalSGDUpdate], a: LocalSGDUpdate, b: LocalSGDUpdate
-) -> LocalSGDUpdate:
-    return report(a.merge(b))
-
-
-def _report_when_complete(
-    n_lanes: int,
-    epochs: float,
-    n_blocks: int,
-    sums: F64,
-    last_losses: tuple[float, ...],
-    update: LocalSGDUpdate,
-) -> LocalSGDUpdate:
-    """Return the update; report its losses if it contains all lanes."""
-    if update.n == n_lanes:
-        report_loss(epochs, n_blocks, mean_losses(sums + update.sums), last_losses)
-    return update

@@ -247,7 +247,8 @@ class RidgePass:
         params = LeaveOneOutPass.of(equations, spectrum(equations), alphas, self.dtype, self.selection.centre)
         work, zeros = partial(add_leave_one_out_errors, params, self.targets.codes), np.zeros(len(alphas))
         total = fold(
-            self.blocks, self.jobs, work, np.add, zeros, label="ridge_loo", window=len(self.jobs), progress=progress
+            self.blocks, [replace(job, quiet=True) for job in self.jobs], work, np.add, zeros, label="ridge_loo",
+            window=len(self.jobs), progress=progress,
         )  # fmt: skip
         return np.asarray(total / (equations.n * len(equations.mean_y)))
 
@@ -356,7 +357,8 @@ class RidgeLearner(LinearLearner):
             result, skipped = (
                 ridge_pass.fit_dual(progress) if ridge_pass.uses_dual else ridge_pass.by_sums(progress)
             )
-        return self._store(result, offset, skipped, len(targets.values))
+            reason = progress.pop_reason()
+        return self._store(result, offset, skipped, len(targets.values), reason)
 
     def _solve_more(self, X: Any, targets: RidgeTargets) -> RidgeResult:
         """Add rows to the sums and solve for all rows."""
@@ -368,14 +370,14 @@ class RidgeLearner(LinearLearner):
             first, seed, offset = previous.n_rows, previous.seed, previous.offset
         ridge_pass = self.make_pass(X, targets.subtract(offset), selection, first, seed)
         with ridge_pass.plan(f"fit {type(self).__name__} in part").run(self.verbose) as progress:
-            sums = ridge_pass.sums(progress)
+            sums, reason = ridge_pass.sums(progress), progress.pop_reason()
         skipped = sums.skipped
         sums = sums if previous is None else merge_sums(previous.sums, sums)
         sums = RidgeSums(sums.parts, sums.sample.with_smallest_keys(N_CALIBRATION_ROWS), no_rows())
         result = fit_stream(sums, selection)
         self.n_samples_seen_ = first + len(targets.present)
         self._sums = RidgeStream(seed, offset, sums, self.n_samples_seen_)
-        return self._store(result, offset, skipped, len(targets.values))
+        return self._store(result, offset, skipped, len(targets.values), reason)
 
     def _require_stream(self) -> bool:
         """Return whether this is the first call of ``partial_fit``; ValueError if the sums are missing."""
@@ -417,11 +419,14 @@ class RidgeLearner(LinearLearner):
             blocks, make_jobs(blocks, labels, should_skip(self)), feature_dtype(X), targets, selection
         )
 
-    def _store(self, result: RidgeResult, offset: F64, skipped: I64, n_rows: int) -> RidgeResult:
-        """Set the fitted attributes except coefficients; return the result after adding the offset."""
+    def _store(self, result: RidgeResult, offset: F64, skipped: I64, n_rows: int, reason: str) -> RidgeResult:
+        """Set the fitted attributes except coefficients; return the result after adding the offset.
+
+        ``reason`` is the error of the first skipped set, if known.
+        """
         self.alpha_, self.alpha_errors_ = result.alpha, result.errors
         self.skipped_ = np.sort(skipped)
-        warn_nonfinite_rows(self.skipped_, n_rows, "left out of fit (see skipped_)")
+        warn_nonfinite_rows(self.skipped_, n_rows, "left out of fit (see skipped_)", reason)
         return replace(
             result,
             intercept=result.intercept + offset,

@@ -155,13 +155,14 @@ class IncrementalSGD(LinearLearner):
         with cached_blocks(blocks, cache_plan) if cache_plan.location else nullcontext(blocks) as cached:
             epoch_blocks = choose_materialization(cached, self.n_lanes)
             sampler = BatchSampler(epoch_blocks, labels, seed, n_shuffled, self.n_lanes, should_skip(self))
-            config = TrainingConfig(sampler, objective, dtype, stopping)
+            config = TrainingConfig(sampler, objective, dtype, stopping, self._loss_unit)
             plan = cache_plan.add_to(config.plan(f"fit {type(self).__name__}", stopping.max_epochs))
             with plan.run(self.verbose) as progress:
                 final_state = run_epochs(
                     config, state, progress, lambda reached: _save(checkpoint, reached, metadata)
                 )
-        self._finish(config, final_state)
+                reason = progress.pop_reason()
+        self._finish(config, final_state, reason)
         self._warn_if_untrained(blocks, config, final_state)
         return final_state
 
@@ -177,7 +178,7 @@ class IncrementalSGD(LinearLearner):
         block = int(np.argmax(np.diff(blocks.bounds)))
         deviation_of_block = partial(_median_spread, config.dtype, should_skip(self))
         deviation = map_blocks(
-            blocks, deviation_of_block, _block_shapes(blocks), only=[block], label="sgd_spread"
+            blocks, deviation_of_block, _block_shapes(blocks), only=[block], label="sgd_spread", quiet=True
         )[0]
         n_steps = _n_training_rows(labels) * final_state.epoch
         # a column of variance v needs about 1 / (eta v) steps, with eta for unit curvature
@@ -189,15 +190,16 @@ class IncrementalSGD(LinearLearner):
                 "Standardize the features (mean 0, variance 1), or use IncrementalRidge or IncrementalRidgeClassifier."
             )
 
-    def _finish(self, config: TrainingConfig, final_state: TrainingState) -> None:
-        """Set the fitted attributes."""
+    def _finish(self, config: TrainingConfig, final_state: TrainingState, reason: str) -> None:
+        """Set the fitted attributes; ``reason`` is the error of the first skipped set, if known."""
         labels = config.sampler.labels
         require_rows(_n_training_rows(labels) - _n_training_rows(labels.part(final_state.skipped)))
         self.set_model(final_state.model)
         self._stream = (config.sampler.seed, config.objective, final_state.model, final_state.epoch)
         self.eta0_, self.n_iter_, self.n_epochs_ = config.objective.eta0, final_state.epoch, final_state.epoch
         self.skipped_ = final_state.skipped
-        warn_nonfinite_rows(final_state.skipped, len(labels.targets), "left out of fit (see skipped_)")
+        fate = "left out of fit (see skipped_)"
+        warn_nonfinite_rows(final_state.skipped, len(labels.targets), fate, reason)
 
     def _open_checkpoint(
         self, blocks: Blocks, X: Any, targets: NDArray[Any], weights: F64 | None
@@ -234,7 +236,7 @@ class IncrementalSGD(LinearLearner):
         sample = partial(_step_of_block, self.loss, dtype, should_skip(self))
         shapes = _block_shapes(blocks)
         for i in chain([rng.choice(filled)], rng.permutation(filled)):
-            step = map_blocks(blocks, sample, shapes, only=[int(i)], label="sgd_step_size")[0]
+            step = map_blocks(blocks, sample, shapes, only=[int(i)], label="sgd_step_size", quiet=True)[0]
             if step is not None:
                 return float(step) / curvature_ratio
         raise no_finite_rows_error()
@@ -273,7 +275,8 @@ class IncrementalSGD(LinearLearner):
         config = TrainingConfig(sampler, objective, dtype, StoppingRule(1, 1))
         with config.plan(f"fit {type(self).__name__} in part", 1).run(self.verbose) as progress:
             final_state = run_epochs(config, TrainingState(model, epoch=n_epochs), progress, lambda _: None)
-        self._finish(config, final_state)
+            reason = progress.pop_reason()
+        self._finish(config, final_state, reason)
 
 
 def _n_training_rows(labels: RowLabels) -> int:

@@ -1,0 +1,169 @@
+"""Outcomes of tasks: a value or the first error, and warnings about sets.
+
+Errors about data are values until they reach the process that started the run. Dask would log the traceback of every
+failed task on its worker, and raise the error of the task that failed first in time. The run raises the error of the
+first rows instead, which is the same in every run.
+
+Warnings about sets are also part of the outcome. The run merges those of all blocks into one, with the total count,
+and issues it at the line of the user. Arrays that the user computes on threads do the same at the end of a computation.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from sys import getsizeof
+from time import monotonic
+from typing import Any
+
+from dask.callbacks import Callback
+
+from dkdist._numba.arrays import I64
+from dkdist._runtime._tuning import MIN_WARNING_SECONDS
+from dkdist._runtime.process import current_worker, warn
+
+MAX_LISTED_POSITIONS = 10  # maximum number of sets listed in a message; origin unknown
+
+
+@dataclass(frozen=True)
+class SetWarning:
+    """Warning about sets: its text contains ``{n_sets}``, ``{positions}``, ``{first}``, ``{n_points}``, ``{reason}``.
+
+    ``positions`` are the first ones in the collection, and ``reason`` is the error of the first set. Sets are skipped
+    unless ``n_points`` of them are counted.
+    """
+
+    text: str
+    n_sets: int
+    positions: tuple[int, ...]
+    reason: str = ""
+    n_points: int = 0
+
+    @classmethod
+    def of(cls, text: str, positions: Sequence[int] | I64, reason: str = "", n_points: int = 0) -> SetWarning:
+        """Return the warning about sets at sorted positions."""
+        return cls(
+            text,
+            len(positions),
+            tuple(int(i) for i in positions[:MAX_LISTED_POSITIONS]),
+            reason,
+            int(n_points),
+        )
+
+    def merge(self, other: SetWarning) -> SetWarning:
+        """Return the warning about the sets of both, which differ."""
+        first = self if self.positions <= other.positions else other
+        positions = tuple(sorted(self.positions + other.positions)[:MAX_LISTED_POSITIONS])
+        n_sets, n_points = self.n_sets + other.n_sets, self.n_points + other.n_points
+        return replace(first, n_sets=n_sets, positions=positions, n_points=n_points)
+
+    def __str__(self) -> str:
+        more = ", ..." if self.n_sets > len(self.positions) else ""
+        return self.text.format(
+            n_sets=self.n_sets, positions=", ".join(map(str, self.positions)) + more,
+            first=self.positions[0], n_points=self.n_points, reason=self.reason,
+        )  # fmt: skip
+
+
+SetWarnings = Mapping[str, SetWarning]
+"""Merged warnings by text."""
+
+
+def merge_warnings(parts: Iterable[SetWarnings]) -> dict[str, SetWarning]:
+    """Return warnings of different sets, merged by text."""
+    merged: dict[str, SetWarning] = {}
+    for part in parts:
+        for text, warning in part.items():
+            merged[text] = merged[text].merge(warning) if text in merged else warning
+    return merged
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Value or error of a task, and the warnings of all tasks it depends on."""
+
+    value: Any = None
+    error: ValueError | None = None
+    warnings: SetWarnings = field(default_factory=dict)
+
+    def __sizeof__(self) -> int:
+        """Return the size in bytes, from which a scheduler estimates the cost of a transfer."""
+        return getsizeof(self.value)
+
+
+def run_job(function: Callable[[], Any], quiet: bool) -> Outcome:
+    """Return the outcome of ``function()``, without warnings if ``quiet``; other errors than ValueError are raised."""
+    collected: list[SetWarning] = []
+    token = _collected.set(collected)
+    try:
+        value = function()
+    except ValueError as error:
+        return Outcome(error=_portable(error))
+    finally:
+        _collected.reset(token)
+    return Outcome(value, None, {} if quiet else merge_warnings({w.text: w} for w in collected))
+
+
+def combine(function: Callable[..., Any], *outcomes: Outcome) -> Outcome:
+    """Return the outcome of a function of values, or the first error of the outcomes."""
+    for outcome in outcomes:
+        if outcome.error is not None:
+            return outcome
+    value = function(*(outcome.value for outcome in outcomes))
+    return Outcome(value, None, merge_warnings(outcome.warnings for outcome in outcomes))
+
+
+def _portable(error: ValueError) -> ValueError:
+    """Return the error as a worker can send it: Dask keeps notes and causes, and replaces what cannot be pickled."""
+    if current_worker() is None:
+        return error
+    from distributed.core import error_message  # local runs do not import distributed
+
+    copy = pickle.loads(error_message(error)["exception"].data)
+    return copy.with_traceback(None) if isinstance(copy, ValueError) else ValueError(str(error))
+
+
+_collected: ContextVar[list[SetWarning]] = ContextVar("collected")
+
+
+def warn_of_sets(warning: SetWarning) -> None:
+    """Add a warning to the outcome of the task or to the end of the computation that calls this, or issue it now."""
+    collected = _collected.get(None)
+    if collected is None and COMPUTATIONS.n_active:
+        collected = COMPUTATIONS.collected
+    if collected is not None:
+        collected.append(warning)
+    elif current_worker() is None:
+        warn(str(warning))
+    elif monotonic() - _sent_seconds.get(warning.text, float("-inf")) >= MIN_WARNING_SECONDS:
+        _sent_seconds[warning.text] = monotonic()
+        warn(f"{warning} More sets of other blocks may be concerned.")
+
+
+_sent_seconds: dict[
+    str, float
+] = {}  # by text: tasks of the user on a cluster have no end that could warn once
+
+
+class _Computations(Callback):
+    """Computations of the user on Dask's local schedulers: warnings are issued once, at the end of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_active = 0
+        self.collected: list[SetWarning] = []
+
+    def _start(self, graph: object) -> None:
+        self.n_active += 1
+
+    def _finish(self, graph: object, state: object, errored: bool) -> None:
+        self.n_active -= 1
+        collected, self.collected = self.collected, []
+        if not errored:
+            for warning in merge_warnings({w.text: w} for w in collected).values():
+                warn(str(warning))
+
+
+COMPUTATIONS = _Computations()
