@@ -43,7 +43,7 @@ from dkdist._runtime.outcomes import Outcome, combine
 from dkdist._runtime.process import active_client, require_same_cpu
 from dkdist._runtime.progress import Progress, tracked
 from dkdist._runtime.read_ahead import ReadAhead
-from dkdist._runtime.run import resources, run
+from dkdist._runtime.run import ended_if, require_running, resources, run
 
 
 def map_blocks(
@@ -120,9 +120,10 @@ def _map_graph(
 
 def _run_unless_failed(failed: list[int], j: int, function: Callable[..., Outcome], *args: Any) -> Outcome:
     """Return the outcome of job j, without work after the error of an earlier job, which is raised."""
-    if min(failed, default=j) < j:
-        return Outcome()
-    outcome = function(*args)
+    outcome = Outcome()
+    with ended_if(lambda: min(failed, default=j) < j):
+        require_running()
+        outcome = function(*args)
     if outcome.error is not None:
         failed.append(j)
     return outcome

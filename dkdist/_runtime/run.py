@@ -99,7 +99,9 @@ def _run_on_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: lis
     """Run Dask's threaded scheduler on threads that end with the run, because forks copy idle pools without threads."""
     keep_freed_memory()
     ended, n_threads = Event(), min(_n_threads(), len(graph))
-    pool = ThreadPoolExecutor(n_threads, "dkdist", initializer=setattr, initargs=(_thread, "ended", ended))
+    pool = ThreadPoolExecutor(
+        n_threads, "dkdist", initializer=setattr, initargs=(_thread, "is_over", ended.is_set)
+    )
     wait = True
     try:
         return dask.threaded.get(graph, keys, pool=pool, callbacks=callbacks)
@@ -117,9 +119,22 @@ class RunEndedError(BaseException):
 
 def require_running() -> None:
     """Raise `RunEndedError` in a thread whose run has ended; long tasks call this periodically."""
-    ended = getattr(_thread, "ended", None)
-    if ended is not None and ended.is_set():
+    if getattr(_thread, "is_over", bool)():
         raise RunEndedError
+
+
+@contextmanager
+def ended_if(is_over: Callable[[], bool]) -> Iterator[None]:
+    """End work of this thread that calls `require_running` as soon as a condition is true."""
+    outer = getattr(_thread, "is_over", bool)
+    _thread.is_over = lambda: outer() or is_over()
+    try:
+        yield
+    except RunEndedError:
+        if outer():
+            raise
+    finally:
+        _thread.is_over = outer
 
 
 def _n_threads() -> int:

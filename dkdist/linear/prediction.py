@@ -21,6 +21,7 @@ from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import is_lazy, row_blocks
 from dkdist._runtime.map_reduce import map_blocks
+from dkdist._runtime.progress import Progress
 from dkdist.linear.problems import (
     LinearLearner,
     as_features,
@@ -45,11 +46,13 @@ def summed_scores(
     rows = [blocks.rows(i) for i in range(len(blocks))]
     values = block_values_function(estimator, X)
     extras = [(span.start, y[span], w[span]) for span in rows]
-    sums, block_skipped = zip(
-        *map_blocks(blocks, partial(_score_block, measure, values), extras, label="score"), strict=True
-    )
+    with Progress(len(blocks), "score") as progress:
+        work = partial(_score_block, measure, values)
+        results = map_blocks(blocks, work, extras, label="score", progress=progress)
+        reason = progress.pop_reason()
+    sums, block_skipped = zip(*results, strict=True)
     skipped = np.concatenate(block_skipped)
-    warn_nonfinite_rows(skipped, len(y), "left out of the score")
+    warn_nonfinite_rows(skipped, len(y), "left out of the score", reason)
     require_rows(len(y) - len(skipped))
     return np.asarray(sum(sums)), skipped
 

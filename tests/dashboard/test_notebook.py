@@ -1,7 +1,8 @@
-"""The output of a notebook cell ends with the plan and one line of progress."""
+"""The output of a notebook cell, and so a saved notebook, has the plan and the last state of the run."""
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 import pytest
@@ -15,10 +16,12 @@ FIT = """
     from dashboard.models import local_client, sgd
     sets = dk.open_sets({store!r}, block_sets={block_sets})
     model = sgd(n_epochs=6, verbose=True).fit(sets, sets.targets["y"])
+    model[-1].loss_curve_[-1]
 """
 ON_A_CLUSTER = """
     with local_client(1, 2):
-        sgd(n_epochs=6, verbose=True).fit(sets, sets.targets["y"])
+        model = sgd(n_epochs=6, verbose=True).fit(sets, sets.targets["y"])
+    model[-1].loss_curve_[-1]
 """
 
 
@@ -32,12 +35,17 @@ def test_notebook_cell_keeps_one_line_of_progress(store, request):
     folder = {"metadata": {"path": str(request.path.parents[1])}}
     nbclient.NotebookClient(notebook, timeout=60, resources=folder).execute()
     for cell in notebook.cells:
-        plan, progress = cell.outputs
+        plan, progress, loss = cell.outputs
         assert plan.name == "stderr"
         assert plan.text.startswith("fit IncrementalSGDClassifier: 300 rows in 15 blocks")
         assert plan.text.count("\n") == 1
-        assert list(progress.data) == ["text/plain"]
+        assert sorted(progress.data) == ["text/html", "text/plain"]
         assert progress.data["text/plain"].startswith(
             f"fit IncrementalSGDClassifier: {6 * N_BLOCKS} blocks in "
         )
-        assert len(progress.data["text/plain"]) < 80
+        html, loss = (
+            progress.data["text/html"],
+            float(re.search(r"[\d.]+\b(?=\)?$)", loss.data["text/plain"])[0]),
+        )
+        assert html.startswith('<progress value="1.000"></progress> fit IncrementalSGDClassifier: ')
+        assert html.endswith(f", epoch 6, loss {loss:.6g}")

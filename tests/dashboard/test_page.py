@@ -9,18 +9,19 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from dataclasses import asdict
 
 import pytest
 from distributed import Client, LocalCluster
 
 from dashboard.models import N_BLOCKS, local_client, ridge, sgd
-from dkdist._runtime.dashboard import Curves, CurvesPage, curves_doc
-from dkdist._runtime.progress import EVENT_TOPIC
+from dkdist._runtime.dashboard import EVENT_TOPIC, CurvesPage, Runs, runs_doc
+from dkdist._runtime.progress import RunEvent
 
 bokeh = pytest.importorskip("bokeh", reason="bokeh is missing: pip install 'dkdist[dashboard]'")
 pytestmark = pytest.mark.network
 
-REPORT = {"run": "1", "what": "fit", "epochs": 0.5, "blocks": 7, "loss": 0.25, "held_out": float("nan")}
+EVENT = asdict(RunEvent("1", "fit", 14, done=7, epochs=0.5, loss=0.25, held_out=float("nan")))
 
 
 def get(address):
@@ -42,10 +43,12 @@ def test_local_cluster_gets_the_page_with_the_first_run(sets):
         sgd(n_epochs=2).fit(sets, sets.targets["y"])
         assert get(f"{base}/dkdist")[0] == 200
         assert 'href="dkdist"' in get(f"{base}/status")[1]
-        curves = cluster.scheduler.plugins[CurvesPage.name].curves
+        runs = cluster.scheduler.plugins[CurvesPage.name].runs
         ridge().fit(sets, sets.targets["y"])
-        assert cluster.scheduler.plugins[CurvesPage.name].curves is curves  # one page for all runs
-        assert curves.blocks["ridge_gram_leaf"] == N_BLOCKS
+        assert cluster.scheduler.plugins[CurvesPage.name].runs is runs  # one page for all runs
+        *_, last = runs.values()
+        assert last.latest.stage == "fit IncrementalRidgeClassifier"
+        assert (last.latest.state, last.latest.done) == ("finished", 2 * N_BLOCKS)
         assert client.get_events(EVENT_TOPIC)
 
 
@@ -70,24 +73,24 @@ def scheduler(folder, *options):
 
 def test_remote_scheduler_has_the_page_after_registration(tmp_path):
     with scheduler(tmp_path) as (client, base):
-        client.log_event(EVENT_TOPIC, REPORT)
+        client.log_event(EVENT_TOPIC, EVENT)
         assert get(f"{base}/dkdist")[0] == 404
         for _ in range(2):  # a second registration changes nothing
             client.register_plugin(CurvesPage())
         assert get(f"{base}/dkdist")[0] == 200
         reported = client.run_on_scheduler(
-            lambda dask_scheduler: dask_scheduler.plugins["dkdist-curves"].curves.runs["1"].reports
+            lambda dask_scheduler: dask_scheduler.plugins["dkdist-curves"].runs["1"].losses
         )
-        assert [report[:2] for report in reported] == [(7, 0.25)]  # reported before the page was registered
+        assert [(event.done, event.loss) for event in reported] == [(7, 0.25)]  # sent before the registration
 
 
 def test_scheduler_can_be_started_with_the_page(tmp_path):
     options = ("--preload", "dkdist._runtime.dashboard", "--dashboard-prefix", "behind/proxy")
     with scheduler(tmp_path, *options) as (client, base):
         assert get(f"{base}/behind/proxy/dkdist")[0] == 200
-        client.log_event(EVENT_TOPIC, REPORT)
+        client.log_event(EVENT_TOPIC, EVENT)
         reported = client.run_on_scheduler(
-            lambda dask_scheduler: list(dask_scheduler.plugins["dkdist-curves"].curves.runs)
+            lambda dask_scheduler: list(dask_scheduler.plugins["dkdist-curves"].runs)
         )
         assert reported == ["1"]
 
@@ -101,11 +104,31 @@ def test_received_text_is_escaped():
     from bokeh.document import Document
     from bokeh.models.widgets import Div
 
-    curves, doc = Curves(), Document()
-    curves.report({**REPORT, "what": "<script>alert(1)</script>"})
-    curves.blocks["<b>stage</b>"] += 1
-    curves_doc(curves, None, {}, doc)
-    texts = [div.text for div in doc.select({"type": Div})]
-    assert len(texts) == 2
-    assert not any("<script" in text or "<b>" in text for text in texts)
-    assert sum("1: &lt;script&gt;alert(1)&lt;/script&gt;" in text for text in texts) == 1
+    runs, doc = Runs(), Document()
+    runs.add({**EVENT, "stage": "<script>alert(1)</script>", "unit": "<b>unit</b>"})
+    runs_doc(runs, None, {}, doc)
+    (text,) = [div.text for div in doc.select({"type": Div})]
+    assert "<script" not in text
+    assert "<b>" not in text
+    assert "1: &lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_page_shows_the_last_epoch_and_loss_of_a_fit(sets):
+    from bokeh.document import Document
+    from bokeh.models import MultiLine
+    from bokeh.models.widgets import Div
+
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster),
+    ):
+        model = sgd(n_epochs=3).fit(sets, sets.targets["y"])[-1]
+        doc = Document()
+        runs_doc(cluster.scheduler.plugins[CurvesPage.name].runs, None, {}, doc)
+    (table,) = [div.text for div in doc.select({"type": Div})]
+    row = next(row for row in table.split("<tr>") if "fit IncrementalSGDClassifier" in row)
+    cells = row.removesuffix("</tr>").removeprefix("<td>").removesuffix("</td>").split("</td><td>")
+    assert cells[1:5] == ["finished", f"{3 * N_BLOCKS}", f"{3 * N_BLOCKS}", "blocks"]
+    assert cells[7:9] == ["3", f"{model.loss_curve_[-1]:,.6g}"]
+    curve = next(line.data_source for line in doc.select({"type": MultiLine}))
+    assert (curve.data["xs"][0][-1], curve.data["ys"][0][-1]) == (3, model.loss_curve_[-1])

@@ -69,14 +69,14 @@ def test_log_file_gets_a_line_every_ten_seconds(clock):
 
 
 def test_interrupted_run_reports_its_progress(clock):
-    counted = Progress(40, "fit", show=True, stream=io.StringIO())
+    stream = io.StringIO()
+    counted = Progress(40, "fit", show=True, stream=stream)
     clock.now = 2.0
     counted.advance(10)
-    stream = counted._line._stream
-    counted.close()
+    counted.close("interrupted")
     counted.advance(5)  # a late report
     counted.close()
-    assert stream.getvalue() == "fit: 10 of 40 blocks in 2.0 s, 5 per second\n"
+    assert stream.getvalue() == "fit: 10 of 40 blocks in 2.0 s, 5 per second (interrupted)\n"
 
 
 def test_hidden_progress_is_counted(capfd):

@@ -171,14 +171,14 @@ def test_interruptible_runs_end_after_an_error(monkeypatch: Any) -> None:
     started_rows, is_started = [], threading.Event()
 
     def make(j: int) -> None:
-        if j == 1:
+        if j == 0:
             assert is_started.wait(30)
-            raise ValueError("the second item")
+            raise ValueError("the first item")
         for rows in interruptible_runs(1000, 1, 1):
             started_rows.append(rows.start)
             is_started.set()
             time.sleep(0.01)
 
-    with dask.config.set(num_workers=2), pytest.raises(ValueError, match="second item"):
+    with dask.config.set(num_workers=2), pytest.raises(ValueError, match="first item"):
         map_pieces(make, range(2), label="make")
     assert len(started_rows) < 1000
