@@ -18,7 +18,7 @@ def dask_setup(worker: Any) -> None:
 
 
 def warm() -> None:
-    """Fit tiny classifiers on this thread and predict with them, to load the most common compiled functions."""
+    """Run tiny examples of the defaults on this thread, to load the most common compiled functions."""
     import dask
     import numpy as np
     from sklearn.pipeline import make_pipeline
@@ -38,3 +38,12 @@ def warm() -> None:
             model.fit(sets, sets.targets["y"]).predict(sets)
         rows = np.asarray(model[:-1].transform(sets))  # computed in advance with more than two cores
         dk.IncrementalSGDClassifier(n_epochs=1, random_state=0).fit(rows, sets.targets["y"])
+        wide = dk.SetScaler().fit_transform(list(rng.random((8, 20, 4), np.float32)))
+        for embedding in (  # representations of SetClassifier and SetRegressor
+            dk.MomentEmbedding(),
+            dk.DivergenceEmbedding("hellinger", structure="pairs"),
+            dk.MeanEmbedding(1000, method="iid", random_state=0),
+            dk.SlicedWassersteinEmbedding(random_state=0),
+        ):
+            embedding.fit(wide).transform(wide)
+        dk.group_test(wide, sets.targets["y"], n_permutations=9, random_state=0)

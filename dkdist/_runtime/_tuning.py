@@ -28,6 +28,9 @@ TARGET_TASK_SECONDS = 0.2  # amortises about 1 ms of scheduler overhead per task
 RATE_WINDOW_SECONDS = 10.0  # longer than the restart of a worker (tests/execution/test_stream.py)
 MAX_TASK_GROWTH = 4  # maximum factor by which jobs per task change at a sync
 MIN_FOLD_TASKS = 2  # minimum number of tasks of a fold in flight
+MAX_LOCAL_BYTES = (
+    2**20
+)  # smaller predictions take less time than the messages of a cluster (benchmarks/cluster.py)
 MAP_TASKS_PER_THREAD = 4  # tasks of a map in flight per thread
 MIN_MAP_THREADS = 4  # smaller clusters get as many map tasks as one with this number of threads
 TTL_SECONDS = 1.0  # the cached number of threads of a cluster is refreshed after this time

@@ -43,6 +43,7 @@ from dkdist._runtime._tuning import (
 )
 from dkdist._runtime.blocks import Blocks, Job, TaskResults, Work, batch_task
 from dkdist._runtime.cluster import ResultMonitor, killed_worker_error, run_on_cluster
+from dkdist._runtime.map_reduce import PLACEMENT
 from dkdist._runtime.outcomes import Outcome, combine
 from dkdist._runtime.process import require_same_cpu
 from dkdist._runtime.progress import Progress
@@ -232,7 +233,7 @@ def _round_robin(items: Sequence[TaskKey], threads: Sequence[str]) -> Any:
     A scheduler would choose any idle thread, including one whose item waits for its step. That step and all later
     steps would then wait for the next item. The user's annotations take precedence. Other workers replace missing ones.
     """
-    if not threads or get_annotations().keys() & {"workers", "resources", "allow_other_workers"}:
+    if not threads or get_annotations().keys() & PLACEMENT:
         return nullcontext()
     workers: defaultdict[Key, Sequence[str]] = defaultdict(tuple)  # the scheduler may not have dkdist
     workers |= {key: [threads[key[1] % len(threads)]] for key in items}

@@ -24,16 +24,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from dask.base import get_annotations
 from dask.typing import Key
 
 from dkdist._runtime._dask_private import DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import (
     MAX_GRAPH_JOBS,
+    MAX_LOCAL_BYTES,
     MAX_WAITING_BYTES,
     MAX_WINDOW_BLOCKS,
     WAITING_MEMORY_DIVISOR,
@@ -45,6 +47,9 @@ from dkdist._runtime.progress import Progress, tracked
 from dkdist._runtime.read_ahead import ReadAhead
 from dkdist._runtime.run import ended_if, require_running, resources, run
 
+PLACEMENT = frozenset({"workers", "resources", "allow_other_workers"})
+"""Annotations of the user that choose workers."""
+
 
 def map_blocks(
     blocks: Blocks,
@@ -55,15 +60,25 @@ def map_blocks(
     label: str = "map",
     progress: Progress | None = None,
     quiet: bool = False,
+    local_if_small: bool = False,
 ) -> list[Any]:
     """Return ``[function(block, extra) for every block]``; a block is in memory only during its task.
 
-    A ``quiet`` map does not warn about sets.
+    A ``quiet`` map does not warn about sets. With ``local_if_small``, one small block of a store runs in this process
+    also if a cluster is active: messages would take longer than the work.
     """
     numbers = range(len(blocks)) if only is None else only
     extra_args = [(None if extras is None else extras[i],) for i in numbers]
     jobs = [Job((i,), args, single=True, quiet=quiet) for i, args in zip(numbers, extra_args, strict=True)]
+    if local_if_small and len(jobs) == 1 and _is_small(blocks):
+        blocks = replace(blocks, local=True)
     return _run_jobs(blocks, jobs, function, label, progress)
+
+
+def _is_small(blocks: Blocks) -> bool:
+    """Return whether this process can read the only block quickly, and the user did not choose workers."""
+    is_read_from_store = 0 < blocks.read_bytes <= MAX_LOCAL_BYTES and blocks.shares_only_params
+    return is_read_from_store and active_client() is not None and not get_annotations().keys() & PLACEMENT
 
 
 def map_pieces(

@@ -143,7 +143,9 @@ class Ensemble:
         data = self.data(sets)
         blocks = data.blocks(self.leaves, simultaneous=True)
         work = partial(_add_member_values, data.features(self.leaves), self.parts, self.n_outputs)
-        return np.concatenate(map_blocks(blocks, work, blocks.bounds[:-1].tolist(), label="predict"))
+        return np.concatenate(
+            map_blocks(blocks, work, blocks.bounds[:-1].tolist(), label="predict", local_if_small=True)
+        )
 
 
 def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:

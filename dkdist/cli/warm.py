@@ -49,3 +49,4 @@ def compile_default_fit() -> None:
                 dk.IncrementalRidgeClassifier(random_state=0),
             )
             model.fit(sets, y).predict_proba(sets)
+        dk.SetClassifier(random_state=0).fit(sets, y)

@@ -222,7 +222,11 @@ def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
         )
     blocks = row_blocks(X).lazy_rows(eager=False)
     results = map_blocks(
-        blocks, block_values_function(estimator, X), blocks.bounds[:-1].tolist(), label="predict"
+        blocks,
+        block_values_function(estimator, X),
+        blocks.bounds[:-1].tolist(),
+        label="predict",
+        local_if_small=True,
     )
     return np.concatenate([values for values, _ in results])
 
