@@ -264,7 +264,7 @@ def summarize(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = 
         return cache[key]
     fraction = sampling_fraction(sets.n_points, sets.n_dims) if sampled else None
     work = partial(_summarize_valid_sets, skip, domain, fraction)
-    parts: list[DataSummary] = map_set_blocks(work, sets, "survey")
+    parts: list[DataSummary] = map_set_blocks(work, sets, "validate_sets")
     bad = np.concatenate([part.bad for part in parts])
     reason = next((part.reason for part in parts if part.reason), "")
     require_valid_sets(sets, bad, reason)

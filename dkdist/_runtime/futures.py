@@ -129,7 +129,7 @@ class _FutureQueue:
         self.client, self.blocks, self.jobs, self.progress = client, blocks, jobs, progress
         token = uuid.uuid4().hex
         self.item, self.step, self.work = (
-            f"{label}{suffix}-{token}" for suffix in (self.item_suffix, "_step", "_work")
+            f"{label}{suffix}-{token}" for suffix in (self.item_suffix, "_step", "_shared")
         )
         shared: dict[Key, GraphNode] = {**blocks.shared, self.work: DataNode(self.work, work)}
         # the futures keep the shared values in memory for all tasks

@@ -124,7 +124,7 @@ def _map_graph(
     label: str,
     ahead: tuple[ReadAhead | None, int],
 ) -> tuple[dict[Key, GraphNode], list[Key]]:
-    name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_work-{uuid.uuid4().hex}"
+    name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_shared-{uuid.uuid4().hex}"
     graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
     failed: list[int] = []  # shared by the threads of this run
     for j, job in enumerate(jobs):
@@ -271,7 +271,7 @@ def _segment_graph(
     ahead: tuple[ReadAhead | None, int],
 ) -> tuple[dict[Key, GraphNode], list[Key]]:
     token = uuid.uuid4().hex
-    item, new_state, work = (f"{label}_{part}-{token}" for part in ("block", "step", "work"))
+    item, new_state, work = (f"{label}_{part}-{token}" for part in ("block", "step", "shared"))
     graph: dict[Key, GraphNode] = dict(blocks.shared)
     graph[work] = DataNode(work, prepare)
     graph[(new_state, -1)] = DataNode((new_state, -1), Outcome(state))
@@ -301,7 +301,7 @@ def tree_sum(
     if window < 2:
         raise ValueError(f"window must be at least 2 leaves; got {window}.")
     token = uuid.uuid4().hex
-    leaf, sums, done, shared = (f"{label}_{part}-{token}" for part in ("leaf", "merge", "done", "work"))
+    leaf, sums, done, shared = (f"{label}_{part}-{token}" for part in ("part", "sum", "done", "shared"))
     graph: dict[Key, GraphNode] = {}
     work_node = DataNode(shared, work)
     is_remote = not blocks.local and active_client() is not None

@@ -126,7 +126,7 @@ def _blocks_to_write(target: FeatureStore) -> list[int]:
     """Return missing and invalid blocks; reads the existing blocks."""
     missing = target.missing_blocks()
     existing = sorted(set(range(target.n_blocks)) - set(missing))
-    validity = map_pieces(target.is_valid, existing, label="found_block") if existing else []
+    validity = map_pieces(target.is_valid, existing, label="check_blocks") if existing else []
     return sorted([*missing, *(i for i, is_valid in zip(existing, validity, strict=True) if not is_valid)])
 
 

@@ -322,7 +322,7 @@ def _fit_densities(
         return cast(DivergenceSpec, embedding.fit(rows).spec_)
     with error_context("one of other"):
         spec = cast(DivergenceSpec, embedding.fit(columns).spec_)
-    outside = np.concatenate(map_set_blocks(partial(_count_outside, spec), rows, "survey"))
+    outside = np.concatenate(map_set_blocks(partial(_count_outside, spec), rows, "validate_sets"))
     warn_outside(outside, 0, spec.domain, rows.n_points)
     return spec
 

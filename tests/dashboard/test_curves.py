@@ -21,7 +21,7 @@ from dkdist._runtime.dashboard import (
 )
 from dkdist._runtime.progress import Progress, RunEvent
 
-STAGES = ["survey", "sampled_rows", "fit IncrementalRidgeClassifier", "predict"]
+STAGES = ["validate_sets", "sampled_rows", "fit IncrementalRidgeClassifier", "predict"]
 
 
 @pytest.fixture

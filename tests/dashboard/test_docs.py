@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -19,6 +20,8 @@ def test_python_examples_run(store, tmp_path, monkeypatch):
     pytest.importorskip("bokeh", reason="bokeh is missing: pip install 'dkdist[dashboard]'")
     (tmp_path / "bags.zarr").symlink_to(store)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dkdist._runtime.map_reduce.MAX_LOCAL_BYTES", 0)  # the store is small
+    monkeypatch.setattr(logging.getLogger("dkdist"), "level", logging.NOTSET)  # restored after the example
     first, *others = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert "client = Client()" in first
     names = {}
@@ -29,7 +32,7 @@ def test_python_examples_run(store, tmp_path, monkeypatch):
         assert "dkdist-curves" in scheduler.plugins
         spans = scheduler.extensions["spans"].spans_search_by_name
         assert spans["first try", "dkdist", "predict"]
-        assert len(spans["dkdist", "fit IncrementalSGDClassifier"]) == 2
+        assert len(spans["dkdist", "fit IncrementalSGDClassifier"]) == 3
         assert '"sgd_step"' in Path("fit.html").read_text()
     finally:
         names["client"].cluster.close()

@@ -23,7 +23,7 @@ def test_performance_report_contains_the_stages(cluster, sets, tmp_path):
     with Client(cluster), performance_report(tmp_path / "report.html"):
         sgd(n_epochs=2).fit(sets, sets.targets["y"])
     text = (tmp_path / "report.html").read_text()
-    assert all(f'"{stage}"' in text for stage in ("survey", "sampled_rows", "sgd_block", "sgd_step"))
+    assert all(f'"{stage}"' in text for stage in ("validate_sets", "sampled_rows", "sgd_block", "sgd_step"))
 
 
 def command(store, folder, *options):
@@ -36,7 +36,7 @@ def test_fit_writes_a_report(cluster, store, tmp_path, capsys):
     options = ["--scheduler", cluster.scheduler_address, "--performance-report", str(file)]
     assert main(command(store, tmp_path, *options)) == 0
     text = file.read_text()
-    assert '"ridge_gram_leaf"' in text
+    assert '"ridge_gram_part"' in text
     assert store.name not in text  # stages and numbers, but no data paths
     assert "trained on" in capsys.readouterr().out
 

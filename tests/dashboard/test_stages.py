@@ -14,19 +14,19 @@ import dkdist as dk
 from dashboard.models import local_client, ridge, sgd
 
 DRAWN = {"divergence_embedding_parameters", "random_fourier_features_parameters"}
-FEATURES = {"survey", "sampled_rows"}
+FEATURES = {"validate_sets", "sampled_rows"}
 STAGES = {
     "sgd": {*FEATURES, "sgd_step_size", "sgd_block", "sgd_step", "predict"},
-    "lanes": {*FEATURES, "sgd_step_size", "sgd_lane_leaf", "sgd_lane_merge"},
-    "ridge": {*FEATURES, "ridge_gram_leaf", "ridge_gram_merge", "ridge_loo_block", "ridge_loo_step"},
+    "lanes": {*FEATURES, "sgd_step_size", "sgd_lane_part", "sgd_lane_sum"},
+    "ridge": {*FEATURES, "ridge_gram_part", "ridge_gram_sum", "ridge_loo_block", "ridge_loo_step"},
     "write": {"write"},
     "search": {
         *FEATURES,
         "sgd_step_size",
         "search_block",
         "search_step",
-        "grams_leaf",
-        "grams_merge",
+        "grams_part",
+        "grams_sum",
         "search_score",
     },
     "pairs": {"pairs"},
@@ -42,7 +42,7 @@ class Names(SchedulerPlugin):
         self.seen = set()
 
     def transition(self, key, start, finish, *args, **kwargs):
-        if finish == "memory" and not key_split(key).endswith(("_work", "_done")):
+        if finish == "memory" and not key_split(key).endswith(("_shared", "_done")):
             self.seen.add(key_split(key))
 
 
@@ -100,7 +100,7 @@ def test_fit_and_earlier_stages_have_separate_spans(client, sets):
         model.fit(sets, y)
         model.predict(sets)
     names, spans = zip(*spans_below(client, study), strict=True)
-    assert names == ("survey", "sampled_rows", "sgd_step_size", "fit IncrementalSGDClassifier", "predict")
+    assert names == ("validate_sets", "sampled_rows", "sgd_step_size", "fit IncrementalSGDClassifier", "predict")
     steps = [group for group in spans[3].groups if key_split(group.name) == "sgd_step"]
     # tasks of several batches each, and tasks of states
     assert 10 < sum(len(group) for group in steps) <= 150 + 38
@@ -119,7 +119,7 @@ def test_fits_of_a_client_have_one_parent_span(client, sets):
 
 def test_stage_names_fit_into_progress_bars():
     long = {name for name in itertools.chain(*STAGES.values()) if len(name) > 15}
-    assert long <= {"ridge_gram_merge"}
+    assert long <= {"ridge_gram_sum"}
 
 
 class RecordedGraphs(SchedulerPlugin):

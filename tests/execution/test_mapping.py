@@ -7,8 +7,11 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client
+from sklearn.pipeline import make_pipeline
 
+import dkdist as dk
 from dkdist._runtime.blocks import row_blocks
+from dkdist._runtime.dashboard import EVENT_TOPIC
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.progress import Progress
 
@@ -80,3 +83,22 @@ def test_map_blocks_with_a_client_in_this_process():
         assert progress.done == 300
         with pytest.raises(CustomError, match="block 7"):
             map_blocks(blocks(), _fail_on_block_7, list(range(300)))
+
+
+def test_small_predictions_run_in_this_process(tmp_path):
+    rng = np.random.default_rng(0)
+    sets = dk.write_sets(tmp_path / "sets.zarr", list(rng.random((40, 5, 2))), targets=np.arange(40.0))
+    model = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge(random_state=0)).fit(
+        sets, np.arange(40.0)
+    )
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    ) as client:
+        expected = model.predict(sets)
+        events = client.get_events(EVENT_TOPIC)
+        with dask.annotate(workers=list(client.scheduler_info()["workers"])):  # the user chose workers
+            np.testing.assert_array_equal(model.predict(sets), expected)
+        assert (len(events), len(client.get_events(EVENT_TOPIC))) == (0, 1)
+        blocks = dk.open_sets(tmp_path / "sets.zarr", block_sets=20)
+        np.testing.assert_allclose(model.predict(blocks), expected)
+        assert len(client.get_events(EVENT_TOPIC)) == 2
