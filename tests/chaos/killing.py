@@ -1,4 +1,4 @@
-"""A cluster whose worker processes are killed repeatedly, and counts of executed blocks."""
+"""A cluster whose worker processes are killed repeatedly, and a log of executed blocks."""
 
 from __future__ import annotations
 
@@ -6,30 +6,14 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from distributed import Client, LocalCluster
 from distributed.core import Status
-from distributed.diagnostics.plugin import SchedulerPlugin
-
-from dkdist._runtime.progress import ANNOTATION
-
-
-class Executions(SchedulerPlugin):
-    """Counts, by key prefix, blocks of tasks that ended or whose worker was lost."""
-
-    def __init__(self, scheduler: Any) -> None:
-        self.counts: Counter[str] = Counter()
-        self._scheduler = scheduler
-
-    def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
-        if start == "processing" and finish in ("memory", "released", "waiting", "no-worker", "queued"):
-            annotation = (self._scheduler.tasks[key].annotations or {}).get(ANNOTATION, {"blocks": 1})
-            self.counts[(key[0] if isinstance(key, tuple) else key).split("-")[0]] += annotation["blocks"]
 
 
 class Killer:
@@ -68,7 +52,7 @@ class Killer:
 
 
 @contextmanager
-def four_workers() -> Iterator[tuple[Client, Executions]]:
+def four_workers() -> Iterator[Client]:
     """Start four single-threaded worker processes on loopback, each with a nanny that replaces it."""
     with (
         LocalCluster(
@@ -79,15 +63,16 @@ def four_workers() -> Iterator[tuple[Client, Executions]]:
         ) as cluster,
         Client(cluster) as client,
     ):
-        executions = Executions(cluster.scheduler)
-        cluster.scheduler.add_plugin(executions, name="executions")
-        yield client, executions
+        yield client
 
 
-def slow_down(features: Any, seconds: float) -> Any:
-    """Return the same lazy features; each block takes this many seconds longer."""
+def slow_down(features: Any, seconds: float, log: Path | None = None) -> Any:
+    """Return the same lazy features; each block takes this many seconds longer and adds a byte to the log."""
 
     def wait(block: np.ndarray) -> np.ndarray:
+        if log is not None:
+            with open(log, "ab") as file:
+                file.write(b".")
         time.sleep(seconds)
         return block
 

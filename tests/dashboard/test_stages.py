@@ -100,7 +100,13 @@ def test_fit_and_earlier_stages_have_separate_spans(client, sets):
         model.fit(sets, y)
         model.predict(sets)
     names, spans = zip(*spans_below(client, study), strict=True)
-    assert names == ("validate_sets", "sampled_rows", "sgd_step_size", "fit IncrementalSGDClassifier", "predict")
+    assert names == (
+        "validate_sets",
+        "sampled_rows",
+        "sgd_step_size",
+        "fit IncrementalSGDClassifier",
+        "predict",
+    )
     steps = [group for group in spans[3].groups if key_split(group.name) == "sgd_step"]
     # tasks of several batches each, and tasks of states
     assert 10 < sum(len(group) for group in steps) <= 150 + 38
