@@ -46,6 +46,7 @@ from dkdist._runtime.blocks import DaskArray
 from dkdist._runtime.outcomes import SetWarning, warn_of_sets
 from dkdist._runtime.process import materialize_params, warn
 from dkdist._utils.validation import find_stacklevel
+from dkdist.io import StoreFormatError
 from dkdist.io.lazy_sets import LazySets
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -134,7 +135,11 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         If the index of ``y`` has the ids of the sets in another order, only learners of this package accept the rows:
         they align targets by id. Other estimators raise an error.
         """
-        return check_index_alignment(super().fit_transform(X, y, **params), X, y)
+        try:
+            rows = super().fit_transform(X, y, **params)
+        except (SampleSetError, StoreFormatError) as error:  # internal frames would hide the message
+            raise error.with_traceback(None) from error.__cause__
+        return check_index_alignment(rows, X, y)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return column names (m,), from dimension names if each column has one dimension, else numbered."""
@@ -147,7 +152,10 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _summarize_fit_sets(self, sets: Sets, domain: Domain | None, *, sampled: bool = False) -> DataSummary:
         """Check the sets of ``fit`` in one pass; return bounds, invalid sets and, if ``sampled``, a sample."""
-        summary = summarize(sets, domain, skip=should_skip(self), sampled=sampled)
+        try:
+            summary = summarize(sets, domain, skip=should_skip(self), sampled=sampled)
+        except (SampleSetError, StoreFormatError) as error:  # internal frames would hide the message
+            raise error.with_traceback(None) from error.__cause__
         set_fit_attributes(self, sets, summary.bad, summary.reason)
         if sets.points_dtype == np.float32:
             warn_coarse_columns(summary, sets.origin)

@@ -114,9 +114,11 @@ class Runs(OrderedDict[str, RunRecord]):
     def add(self, message: Mapping[str, Any]) -> None:
         """Add a message of an `EventSender`; messages that arrive after the last event of a run are ignored."""
         event = RunEvent(**{name: message[name] for name in RunEvent.__dataclass_fields__})
-        record = self.setdefault(event.run, RunRecord(event))
-        if not record.latest.is_over:
-            record.add(event)
+        if event.run not in self:
+            self[event.run] = RunRecord(event)
+        elif self[event.run].latest.is_over:
+            return
+        self[event.run].add(event)
         trained = self.trained()
         if len(trained) > MAX_CURVES:
             del self[next(iter(trained))]

@@ -176,6 +176,9 @@ def test_events_after_the_last_one_are_ignored():
     for fields in ({"done": 1}, {"done": 9, "state": "finished"}, {"done": 5}):
         runs.add(message(**fields))
     assert (runs["1"].latest.done, runs["1"].latest.state) == (9, "finished")
+    assert [event.done for event in runs["1"].losses] == [1, 9]
+    runs.add(message("2", state="finished"))  # a run shorter than the interval of events
+    assert len(runs["2"].losses) == 1
 
 
 def test_runs_call_no_functions_on_the_scheduler(client, sets, monkeypatch):

@@ -115,7 +115,7 @@ def test_received_text_is_escaped():
 
 def test_page_shows_the_last_epoch_and_loss_of_a_fit(sets):
     from bokeh.document import Document
-    from bokeh.models import MultiLine
+    from bokeh.models import GlyphRenderer
     from bokeh.models.widgets import Div
 
     with (
@@ -130,5 +130,5 @@ def test_page_shows_the_last_epoch_and_loss_of_a_fit(sets):
     cells = row.removesuffix("</tr>").removeprefix("<td>").removesuffix("</td>").split("</td><td>")
     assert cells[1:5] == ["finished", f"{3 * N_BLOCKS}", f"{3 * N_BLOCKS}", "blocks"]
     assert cells[7:9] == ["3", f"{model.loss_curve_[-1]:,.6g}"]
-    curve = next(line.data_source for line in doc.select({"type": MultiLine}))
-    assert (curve.data["xs"][0][-1], curve.data["ys"][0][-1]) == (3, model.loss_curve_[-1])
+    curves = [line.data_source.data for line in doc.select({"type": GlyphRenderer})]
+    assert (3, model.loss_curve_[-1]) in [(curve["xs"][0][-1], curve["ys"][0][-1]) for curve in curves]
