@@ -244,9 +244,9 @@ def test_after_warm_a_default_fit_compiles_nothing(tmp_path):
         "    common = ['--target', 'y', '--model', f'm{d}.npz']\n"
         "    assert main(['fit', f's{d}.zarr', *common]) == 0\n"
         "    assert main(['score', f's{d}.zarr', *common]) == 0\n"
-        "cells, y = dk.datasets.make_cells(30, 60, random_state=0)\n"  # the lines of the README
-        "model = dk.SetClassifier(random_state=0).fit(cells[:24], y[:24])\n"
-        "model.predict_proba(cells[24:]), model.score(cells[24:], y[24:]), model.explain(cells[24:])\n"
+        "cells, y = dk.datasets.make_cells(80, random_state=0)\n"  # the lines of the README
+        "model = dk.SetClassifier(random_state=0).fit(cells[:60], y[:60])\n"
+        "model.predict_proba(cells[60:]), model.score(cells[60:], y[60:]), model.explain(cells[60:])\n"
         "dk.group_test(cells, y, random_state=0)\n"
         "assert before > 5, before\n"
         "assert n_ready() == before, n_ready() - before\n"
