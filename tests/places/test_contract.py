@@ -37,7 +37,7 @@ def test_round_trip(place):
     assert_reads_as_written(store)
     assert_same_sets(store[[4, 0, 5]].load(), SETS[[4, 0, 5]])
     names = list_names(as_location(place).open(read_only=True), "")
-    assert names == ["ids", "offsets", "points", "targets", "weights", "zarr.json"]
+    assert names == ["commits", "ids", "offsets", "points", "targets", "weights", "zarr.json"]
 
 
 @with_ranges

@@ -104,7 +104,7 @@ def test_read_only_credentials_can_read_but_not_write():
     for call in (lambda: open_sets(store).append(SETS), lambda: write_sets(store, SETS, overwrite=True)):
         with pytest.raises(
             PermissionError,
-            match=r"cannot write \.dkdist-writer of .*credentials are missing, wrong or insufficient",
+            match=r"cannot write commits/zarr\.json of .*credentials are missing, wrong or insufficient",
         ):
             call()
     assert memory._store_dict == before
