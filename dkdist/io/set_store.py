@@ -182,7 +182,7 @@ class SetStore(LazySets):
 
         self._require_whole("append to")
         with append_lock(self._address.path):
-            CommitReader(self._address, self._commit)  # raises if the store was replaced
+            CommitReader(self._address.latest(), self._commit)  # raises if the store was replaced
             with SetWriter(self._address, self.n_dims, mode="a") as writer:
                 writer.append(sets, targets=targets, ids=ids)
         with after_commit(self._address.label):
@@ -254,7 +254,6 @@ def open_sets(store: Any, *, block_sets: int | None = None, snapshot: str | None
     if block_sets is not None and block_sets < 1:
         raise ValueError(f"block_sets must be at least 1 or None; got {block_sets}.")
     address = as_location(store)
-    if snapshot is not None:
-        address = address.at_snapshot(snapshot)
+    address = address.pinned() if snapshot is None else address.at_snapshot(snapshot)
     opened = cache_reader(CommitReader(address))
     return SetStore(address, opened.commit, range(opened.commit.n_sets), block_sets)

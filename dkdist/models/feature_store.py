@@ -67,17 +67,17 @@ def write_features(
     """
     overwrite = check_bool("overwrite", overwrite)
     check_verbose(verbose)
-    rows = _as_rows(features)
+    rows, location = _as_rows(features), as_location(store)
+    location.require_writable()
     old = find_features(store) if overwrite else None
     if old is not None and old.complete and old.address.path is not None:
-        with staged_features(old) as location:
-            write_features(location, rows, verbose=verbose)
+        with staged_features(old) as staged:
+            write_features(staged, rows, verbose=verbose)
         return open_features(store)
     blocks = row_blocks(equalize_chunks(rows))
     if not len(blocks):
         raise ValueError("features must have at least one row; got 0 rows.")
     plan_blocks(blocks, what="write features").check()  # raises before the existing store is changed
-    location = as_location(store)
     target = _target(
         location.for_writing(), blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite
     )

@@ -18,10 +18,12 @@ import contextlib
 import os
 import threading
 import uuid
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
 from zarr.abc.store import Store
+from zarr.storage import ZipStore
 
 from dkdist.io._zarr._zarr_private import sync
 from dkdist.io._zarr.checksums import COMMITS
@@ -31,6 +33,7 @@ from dkdist.io._zarr.location.conditional import LeaseLostError, replace_object
 from dkdist.io._zarr.location.disk import DiskStore, flush_store
 from dkdist.io._zarr.location.exchange import StagingFolder, commit_lock, object_write_lock
 from dkdist.io._zarr.location.icechunk import IcechunkPlace, commit_session, session_of
+from dkdist.io._zarr.location.zipped import ZipStagingFolder, unpack_zip
 from dkdist.io._zarr.packed import remove_obsolete
 from dkdist.io.errors import DOCUMENT, StoreFormatError, parse_json
 
@@ -152,9 +155,11 @@ class WriterLease:
 class ReplacementLease(WriterLease):
     """Lease of a local path: a staging folder that replaces the path at the commit."""
 
-    def __init__(self, address: StoreLocation, path: str, replaced: int) -> None:
-        self._staging, self._target, self._replaced = StagingFolder(path), address, replaced
-        super().__init__(StoreLocation(self._staging.store), None)
+    def __init__(
+        self, address: StoreLocation, staging: StagingFolder, replaced: int, generation: int | None = None
+    ) -> None:
+        self._staging, self._target, self._replaced = staging, address, replaced
+        super().__init__(StoreLocation(staging.store), generation)
 
     def begin(self, *, clear: bool) -> None:
         """Create the staging folder."""
@@ -174,6 +179,7 @@ class ReplacementLease(WriterLease):
         """Complete the staged store, and move it to the path."""
         self._write_root(document)
         self._release()
+        self._staging.prepare()
         with commit_lock(self._staging.path):
             generation = _replaceable_generation(self._target, overwrite=True)
             if generation != self._replaced:
@@ -190,6 +196,26 @@ class ReplacementLease(WriterLease):
         if isinstance(self.store, DiskStore):
             self.store.shut()
         self._staging.remove()
+
+
+class ZipLease(ReplacementLease):
+    """Lease of a local zip file, which the commit replaces; an append begins with a copy of its content."""
+
+    isolated = True
+
+    def begin(self, *, clear: bool) -> None:
+        """Create the staging folder; without ``clear`` copy the store to it."""
+        super().begin(clear=clear)
+        if not clear:
+            try:
+                archive = self._target.open(read_only=True)
+                assert isinstance(archive, ZipStore)
+                assert isinstance(self.store, DiskStore)
+                with contextlib.closing(archive):
+                    unpack_zip(archive, self.store, except_for=TOKEN_KEY)
+            except BaseException:
+                self.abort()
+                raise
 
 
 class SessionLease(WriterLease):
@@ -240,6 +266,8 @@ class SessionLease(WriterLease):
 def append_lease(address: StoreLocation, generation: int) -> WriterLease:
     """Return a lease to append to the store of a generation."""
     address = address.for_writing()
+    if address.zipped:
+        return ZipLease(address, ZipStagingFolder(str(address.place)), generation, generation)
     kind = SessionLease if isinstance(address.place, IcechunkPlace) else WriterLease
     return kind(address, generation)
 
@@ -249,11 +277,14 @@ def new_lease(address: StoreLocation, *, overwrite: bool) -> tuple[WriterLease, 
 
     Raises FileExistsError if there is a committed store and `overwrite` is false, or other data.
     """
-    address.require_writable()
+    if not address.zipped:
+        address.require_writable()
     address = address.for_writing()
     replaced = _replaceable_generation(address, overwrite=overwrite)
     if address.path is not None:
-        return ReplacementLease(address, address.path, replaced), replaced
+        return ReplacementLease(address, StagingFolder(address.path), replaced), replaced
+    if address.zipped:
+        return ZipLease(address, ZipStagingFolder(str(address.place)), replaced), replaced
     if isinstance(address.place, IcechunkPlace):
         return SessionLease(address, None), replaced
     return WriterLease(address, None), replaced
@@ -274,7 +305,14 @@ def _replaceable_generation(address: StoreLocation, *, overwrite: bool) -> int:
         raise FileExistsError(
             f"{address.label} is a file, not a store of sets, and is not replaced. Choose another location."
         )
-    old = address.open(read_only=True)
+    if address.zipped and not os.path.lexists(str(address.place)):
+        return 0
+    try:
+        old = address.open(read_only=True)
+    except zipfile.BadZipFile as error:
+        raise FileExistsError(
+            f"{address.label} is a file, not a zipped store of sets, and is not replaced. Choose another location."
+        ) from error
     if path is not None and (not os.path.exists(path) or not os.listdir(path)):
         return 0
     token, document = get_bytes(old, [TOKEN_KEY, DOCUMENT])  # read first, to report errors of the storage

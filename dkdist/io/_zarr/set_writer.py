@@ -180,7 +180,7 @@ class SetWriter:
             raise ValueError(f"n_dims must be at least 1; got {n_dims}.")
         check_bool("overwrite", overwrite)
         check_chunks(chunk_rows, shards)
-        self.address: StoreLocation = as_location(store)
+        self.address: StoreLocation = as_location(store).latest()
         self.n_dims = n_dims
         self._chunk_rows, self._shards = chunk_rows, shards
         self._arrays: dict[str, GrowingArray] = {}

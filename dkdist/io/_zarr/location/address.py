@@ -116,6 +116,14 @@ class StoreLocation:
         self.require_writable()
         return StoreLocation(IcechunkPlace(self.place.open(read_only=False)))
 
+    def pinned(self) -> StoreLocation:
+        """Return the location for readers: in an icechunk repository, at its last snapshot."""
+        return StoreLocation(self.place.pinned()) if isinstance(self.place, IcechunkPlace) else self
+
+    def latest(self) -> StoreLocation:
+        """Return the location for appends: in an icechunk repository, at the last commit of the branch."""
+        return StoreLocation(self.place.latest()) if isinstance(self.place, IcechunkPlace) else self
+
     def at_snapshot(self, snapshot: str) -> StoreLocation:
         """Return the location at a snapshot of an icechunk repository; ValueError for other locations."""
         if not isinstance(self.place, IcechunkPlace):
@@ -126,12 +134,13 @@ class StoreLocation:
         return StoreLocation(self.place.at(snapshot))
 
     def require_writable(self) -> None:
-        """Raise for read-only locations: zip files, web servers, read-only store objects."""
+        """Raise for locations without writable objects: zip files, web servers, read-only store objects."""
         if isinstance(self.place, IcechunkPlace):
             self.place.require_writable()
         if self.zipped or isinstance(self.place, ZipStore):
             raise PermissionError(
-                f"{self.label} is a zip file, which is read-only. Write to a directory and zip its content."
+                f"{self.label} is a zip file, which is written as a whole. Pass the path of a zip file to write or "
+                "append sets; write features to a directory and zip its content."
             )
         if isinstance(self.place, str) and self.place.startswith(WEB_PREFIXES):
             raise PermissionError(

@@ -1,12 +1,16 @@
 """Locations in icechunk repositories: branches, snapshots and sessions.
 
 An icechunk store belongs to a session, which sees one snapshot and its own changes; nothing else is visible before the
-session is committed. A repository as a location reads the last snapshot of its branch "main", or a given one, and
-writes with a new session. icechunk is optional and not imported: its objects are recognized by their methods.
+session is committed. A repository as a location reads one snapshot, the last of its branch "main" when it was opened or
+a given one, and writes with a new session. icechunk is optional and not imported: its objects are recognized by their
+methods.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from zarr.abc.store import Store
@@ -31,18 +35,21 @@ def session_of(store: Any) -> Any | None:
 
 
 class IcechunkPlace:
-    """A repository, optionally at a snapshot, or the store of a session."""
+    """A repository, or the store of a session.
 
-    def __init__(self, source: Any, snapshot: str | None = None) -> None:
-        self.source, self.snapshot = source, snapshot
+    A repository has a ``snapshot`` for its readers. It may be the last one of a repository that is also ``writable``.
+    """
+
+    def __init__(self, source: Any, snapshot: str | None = None, *, writable: bool = True) -> None:
+        self.source, self.snapshot, self._writable = source, snapshot, writable
 
     @property
     def label(self) -> str:
-        """Name of the place in messages; the storage of a repository has no secrets in its text."""
+        """Name of the place in messages; the text of its storage has no secrets."""
         session = session_of(self.source)
-        if session is None:
-            return f"icechunk {self.source.storage}" + (f" at {self.snapshot}" if self.snapshot else "")
-        return f"icechunk session at {session.snapshot_id}"
+        if session is not None:
+            return f"icechunk session at {session.snapshot_id}"
+        return f"icechunk {self.source.storage}" + ("" if self._writable else f" at {self.snapshot}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IcechunkPlace) and self._identity() == other._identity()
@@ -52,12 +59,11 @@ class IcechunkPlace:
     def _identity(self) -> Any:
         """Return a value that is equal for copies in other processes; snapshot ids are unique."""
         session = session_of(self.source)
-        if session is None:
-            is_shared = "InMemory" not in str(
-                self.source.storage
-            )  # states of repositories in memory are all equal
-            return self.source.__getstate__() if is_shared else id(self.source), self.snapshot
-        return session.snapshot_id if session.read_only else id(self.source)
+        if session is not None:
+            return session.snapshot_id if session.read_only else id(self.source)
+        has_copies = "InMemory" not in str(self.source.storage)
+        repository = self.source.__getstate__() if has_copies else id(self.source)
+        return repository, self.snapshot, self._writable
 
     def __reduce__(self) -> tuple[Any, ...]:
         session = session_of(self.source)
@@ -66,32 +72,38 @@ class IcechunkPlace:
                 f"tasks in other processes cannot write to {self.label}. Write without a Dask client of processes, or "
                 "write to another location and copy it with write_sets(repository, open_sets(location))."
             )
-        return IcechunkPlace, (self.source, self.snapshot)
+        return partial(IcechunkPlace, writable=self._writable), (self.source, self.snapshot)
 
     def open(self, *, read_only: bool) -> Store:
         """Return a store: that of the session, or that of a new session of the repository."""
         if session_of(self.source) is not None:
             store: Store = self.source
             return store
-        try:
+        with _named_errors(f"cannot open {self.label}", "Check the repository and the snapshot"):
             if not read_only:
-                session = self.source.writable_session(BRANCH)
+                store = self.source.writable_session(BRANCH).store
             elif self.snapshot is None:
-                session = self.source.readonly_session(BRANCH)
+                store = self.source.readonly_session(BRANCH).store
             else:
-                session = self.source.readonly_session(snapshot_id=self.snapshot)
-        except Exception as error:
-            raise _named(
-                error, f"cannot open {self.label}", "Check the repository and the snapshot"
-            ) from error
-        opened: Store = session.store
-        return opened
+                store = self.source.readonly_session(snapshot_id=self.snapshot).store
+        return store
+
+    def pinned(self) -> IcechunkPlace:
+        """Return the place at the last snapshot that is committed now."""
+        if session_of(self.source) is not None or not self._writable:
+            return self
+        with _named_errors(f"cannot open {self.label}", "Check the repository"):
+            return IcechunkPlace(self.source, self.source.lookup_branch(BRANCH))
+
+    def latest(self) -> IcechunkPlace:
+        """Return the place at the snapshot that is the last one when it is opened; the inverse of `pinned`."""
+        return IcechunkPlace(self.source) if self._writable else self
 
     def at(self, snapshot: str) -> IcechunkPlace:
-        """Return the place at a snapshot of its history."""
+        """Return the place at a snapshot of its history, read-only."""
         session = session_of(self.source)
         if session is None:
-            return IcechunkPlace(self.source, snapshot)
+            return IcechunkPlace(self.source, snapshot, writable=False)
         if session.snapshot_id == snapshot and not session.has_uncommitted_changes:
             return self
         raise ValueError(
@@ -102,7 +114,7 @@ class IcechunkPlace:
     def require_writable(self) -> None:
         """Raise for snapshots, and for sessions that are read-only or were committed."""
         session = session_of(self.source)
-        if self.snapshot is not None:
+        if not self._writable:
             raise PermissionError(
                 f"{self.label} is a snapshot, which is read-only. Open the repository without snapshot."
             )
@@ -113,23 +125,27 @@ class IcechunkPlace:
             )
 
 
-def commit_session(session: Any, label: str, message: str) -> str:
-    """Commit a session and return the id of its snapshot; `StoreFormatError` if its branch has a newer commit."""
-    try:
-        snapshot: str = session.commit(message)
-    except Exception as error:
-        if type(error).__name__ != "ConflictError":
-            raise _named(
-                error, f"cannot commit {label}", "Check the repository before writing again"
+def commit_session(session: Any, label: str, message: str) -> None:
+    """Commit a session; `StoreFormatError` if its branch has a newer commit."""
+    with _named_errors(f"cannot commit {label}", "Check the repository before writing again"):
+        try:
+            session.commit(message)
+        except Exception as error:
+            if type(error).__name__ != "ConflictError":
+                raise
+            raise StoreFormatError(
+                f"another writer committed to branch {session.branch!r} of {label} after this session began. Nothing "
+                "was committed. Write again, to the repository or to the store of a new writable session."
             ) from error
-        raise StoreFormatError(
-            f"another writer committed to branch {session.branch!r} of {label} after this session began. Nothing was "
-            "committed. Write again, to the repository or to the store of a new writable session."
-        ) from error
-    return snapshot
 
 
-def _named(error: Exception, what: str, advice: str) -> OSError:
-    """Return an OSError with the first line of an icechunk error."""
-    text = str(error).partition("\n")[0].lstrip(" x")
-    return OSError(f"{what} ({type(error).__name__}: {text}). {advice}.")
+@contextmanager
+def _named_errors(what: str, advice: str) -> Iterator[None]:
+    """Convert errors of icechunk to OSError with their first line."""
+    try:
+        yield
+    except StoreFormatError:
+        raise
+    except Exception as error:
+        text = str(error).partition("\n")[0].lstrip(" x")
+        raise OSError(f"{what} ({type(error).__name__}: {text}). {advice}.") from error
