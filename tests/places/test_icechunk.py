@@ -28,6 +28,12 @@ def appended(place, first, stop=6):
         writer.append(SETS[first:stop], Y[first:stop], IDS[first:stop])
 
 
+def write_and_fail(place):
+    with SetWriter(place, 2, "a") as writer:
+        writer.append(SETS[2:], Y[2:], IDS[2:])
+        raise ZeroDivisionError
+
+
 def assert_holds(store, n):
     assert_same_sets(store.load(), SETS[:n])
     np.testing.assert_array_equal(store.targets["y"], Y[:n])
@@ -65,9 +71,8 @@ def test_nothing_is_visible_before_the_commit_and_nothing_is_left_without_one():
     abandoned.append(SETS[2:], Y[2:], IDS[2:])
     assert_holds(open_sets(repository), 2)
     store = repository.writable_session("main").store
-    with pytest.raises(ZeroDivisionError), SetWriter(store, 2, "a") as writer:
-        writer.append(SETS[2:], Y[2:], IDS[2:])
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        write_and_fail(store)
     assert not store.session.has_uncommitted_changes
     assert snapshots(repository) == before
     assert_holds(open_sets(repository), 2)
@@ -120,7 +125,7 @@ def test_snapshots_are_read_only_and_belong_to_icechunk(tmp_path):
     repository = new_repository()
     written(repository)
     (snapshot,) = snapshots(repository)
-    with pytest.raises(PermissionError, match="is a snapshot, which is read-only. Open the repository"):
+    with pytest.raises(PermissionError, match=r"is a snapshot, which is read-only. Open the repository"):
         open_sets(repository, snapshot=snapshot).append(SETS[:1], Y[:1], ["g"])
     with pytest.raises(OSError, match=r"cannot open icechunk .* at VYZYFVH3SA0XWG4C1A20 .*not found"):
         open_sets(repository, snapshot="VYZYFVH3SA0XWG4C1A20")

@@ -48,8 +48,12 @@ def test_zip_files_are_written_as_a_whole(tmp_path):
     assert_same_sets(open_sets(path).load(), SETS)
     assert open_sets(path).targets["y"].tolist() == [0, 1]
     open_sets(path).verify()
-    assert_cannot_be_written(ZipStore(path, mode="a"), "is a zip file, which is written as a whole. Pass the path")
-    with pytest.raises(PermissionError, match=r"s\.zarr\.zip is a zip file.*write features to a directory and zip"):
+    assert_cannot_be_written(
+        ZipStore(path, mode="a"), "is a zip file, which is written as a whole. Pass the path"
+    )
+    with pytest.raises(
+        PermissionError, match=r"s\.zarr\.zip is a zip file.*write features to a directory and zip"
+    ):
         create_features(path, 4, 2, 2, "map")
     (tmp_path / "foreign.zip").write_text("text")
     for name in ("foreign.zip", "photos.zip"):

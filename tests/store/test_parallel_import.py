@@ -22,7 +22,6 @@ from dkdist.io.readers.sources import Outline
 
 from .samples import assert_same_sets, counted_batch, random_sets
 
-
 NAMED = ("", "points/", "commits/")  # whose documents name the generation
 
 
