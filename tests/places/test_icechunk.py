@@ -153,7 +153,7 @@ def test_a_view_of_a_repository_on_a_disk_is_read_in_other_processes(tmp_path):
     store = written(repository, 0, 2).append(SETS[2:], Y[2:], IDS[2:])
     copy = pickle.loads(pickle.dumps(store))
     assert_holds(copy, 6)
-    assert copy._committed is store._committed  # one reader per process
+    assert copy._reader is store._reader  # one reader per process
     writer = SetWriter(repository, 2, "a")
     with pytest.raises(ValueError, match=r"tasks in other processes cannot write to icechunk session"):
         pickle.dumps(writer._lease)
@@ -171,6 +171,12 @@ def test_parallel_writers_and_features():
     assert_holds(open_sets(repository), 6)
     dk.compact(open_sets(repository)[:4], other, chunk_rows=2)
     assert_holds(open_sets(other), 4)
+    assert_holds(dk.compact(repository), 6)
+    store = open_sets(repository)
+    write_sets(repository, store[:3], overwrite=True)  # reads the snapshot that it replaces
+    assert_holds(store, 6)
+    assert_holds(open_sets(repository), 3)
+    assert len(snapshots(repository)) == 3
     rows = da.random.default_rng(0).normal(size=(10, 3), chunks=(4, 3)).astype("f4")
     np.testing.assert_array_equal(dk.write_features(features, rows).compute(), rows.compute())
     np.testing.assert_array_equal(

@@ -90,3 +90,4 @@ def test_imports_and_compaction(path):
     dk.import_sets(path, range(6), lambda i: (SETS[i : i + 1], Y[i : i + 1]), chunk_rows=4)
     assert_same_sets(open_sets(path).load(), SETS)
     assert_same_sets(dk.compact(open_sets(path)[:3], path.parent / "t.zip").load(), SETS[:3])
+    assert_same_sets(dk.compact(path).load(), SETS)

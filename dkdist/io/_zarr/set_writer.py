@@ -117,14 +117,14 @@ class SetWriter:
 
     Parameters
     ----------
-    store : path, URL or Zarr store object
+    store : path, URL, Zarr store object or icechunk repository
     n_dims : int
         The dimension d of the points.
     mode : "w" or "a"
         "w" writes a new store, "a" appends to one.
     overwrite : bool
-        Allow mode "w" to replace a committed store. On a local path the old store remains readable until the new one
-        is committed; elsewhere it is cleared at the first `append`.
+        Allow mode "w" to replace a committed store. On a local path or in an icechunk repository the old store remains
+        readable until the new one is committed; elsewhere it is cleared at the first `append`.
     chunk_rows : int, optional
         Points per chunk in a new store, a power of two; by default about 1 MiB. Reading is fast for chunks of
         256 KiB to 4 MiB that are at most an eighth of a block of work.
@@ -149,7 +149,8 @@ class SetWriter:
     A store has one `origin` (see `SampleSets`), inferred from the first batch; later batches are stored relative to it,
     and raise if float32 is too coarse there. Leaving the ``with`` block commits; an exception inside it does not.
     Memory: eight chunks (or a shard) of each array, the batch, and 16 bytes per id; the first append reads the ids of
-    the store. Of two writers to one store the later one continues; the earlier one raises.
+    the store. Of two writers to one store the later one continues; the earlier one raises. Of two that replace a local
+    path, write a zip file or an icechunk repository, the first to commit wins.
 
     Examples
     --------

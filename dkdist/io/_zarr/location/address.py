@@ -48,6 +48,13 @@ class StoreLocation:
         return _is_path(self.place) and self.place.lower().endswith(".zip") and not os.path.isdir(self.place)
 
     @property
+    def replaces_atomically(self) -> bool:
+        """Whether a store stays readable until the commit of the store that replaces it."""
+        if isinstance(self.place, IcechunkPlace):
+            return is_repository(self.place.source)
+        return _is_path(self.place)
+
+    @property
     def label(self) -> str:
         """Name of the store in messages and task keys, without secrets."""
         if isinstance(self.place, str):
