@@ -28,6 +28,10 @@ def appended(place, first, stop=6):
         writer.append(SETS[first:stop], Y[first:stop], IDS[first:stop])
 
 
+def import_sets(place):
+    dk.import_sets(place, range(6), lambda i: (SETS[i : i + 1], Y[i : i + 1], IDS[i : i + 1]), chunk_rows=4)
+
+
 def write_and_fail(place):
     with SetWriter(place, 2, "a") as writer:
         writer.append(SETS[2:], Y[2:], IDS[2:])
@@ -117,8 +121,10 @@ def test_sessions_of_the_user():
         open_sets(read_only, snapshot="1CECHNKREP0F1RSTCMT0")
     changed = repository.writable_session("main")
     changed.store.sync_clear()
-    with pytest.raises((FileExistsError, StoreFormatError), match=r"not committed, and dkdist commits"):
-        written(changed.store)
+    for write in (written, import_sets):
+        with pytest.raises(StoreFormatError, match=r"not committed, and dkdist commits the whole session"):
+            write(changed.store)
+    assert changed.has_uncommitted_changes
 
 
 def test_snapshots_are_read_only_and_belong_to_icechunk(tmp_path):
@@ -161,13 +167,7 @@ def test_a_view_of_a_repository_on_a_disk_is_read_in_other_processes(tmp_path):
 
 def test_parallel_writers_and_features():
     repository, other, features = new_repository(), new_repository(), new_repository()
-    dk.import_sets(
-        repository,
-        range(6),
-        lambda i: (SETS[i : i + 1], Y[i : i + 1], IDS[i : i + 1]),
-        chunk_rows=4,
-        shards=None,
-    )
+    import_sets(repository)
     assert_holds(open_sets(repository), 6)
     dk.compact(open_sets(repository)[:4], other, chunk_rows=2)
     assert_holds(open_sets(other), 4)

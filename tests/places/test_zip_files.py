@@ -1,7 +1,10 @@
 """Zip files are written, appended to and replaced like directories: by one rename at the commit."""
 
 import os
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,6 +64,30 @@ def test_a_file_is_unchanged_until_the_commit_and_after_a_failure(path):
     with pytest.raises(ZeroDivisionError):
         write_and_fail(path, before)
     assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+KILLED = """
+import os, sys
+from dkdist import SampleSets
+from dkdist.io import SetWriter
+from dkdist.io._zarr.location.zipped import ZipStagingFolder
+
+ZipStagingFolder.publish = lambda folder: os._exit(7)
+with SetWriter(sys.argv[1], 2, "a") as writer:
+    writer.append(SampleSets([[0.0, 1.0]], [0, 1], [1.0]), [5.0])
+"""
+
+
+def test_a_writer_that_is_killed_before_its_commit_leaves_the_last_one(path):
+    write_sets(path, SETS[:2], Y[:2])
+    before = path.read_bytes()
+    env = {**os.environ, "PYTHONPATH": str(Path(dk.__file__).parents[1])}
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(path)], env=env, check=False)
+    assert killed.returncode == 7
+    assert path.read_bytes() == before
+    assert len(os.listdir(path.parent)) == 2
+    assert_same_sets(open_sets(path).append(SETS[2:], Y[2:]).load(), SETS)
     assert os.listdir(path.parent) == [path.name]
 
 

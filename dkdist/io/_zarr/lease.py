@@ -226,7 +226,7 @@ class SessionLease(WriterLease):
     def __init__(self, address: StoreLocation, generation: int | None) -> None:
         super().__init__(address, generation)
         self._session: Any = session_of(self.store)
-        self._lengths, self._lock = dict[str, int](), threading.Lock()
+        self._lengths, self._lock, self._begun = dict[str, int](), threading.Lock(), False
 
     def begin(self, *, clear: bool) -> None:
         """Check the session; with ``clear`` delete everything in it."""
@@ -235,6 +235,7 @@ class SessionLease(WriterLease):
                 f"{self.address.label} has changes that are not committed, and dkdist commits the whole session. "
                 "Commit or discard them first."
             )
+        self._begun = True
         if clear:
             sync(self.store.clear())
         self._require_generation(get_bytes(self.store, [DOCUMENT])[0])
@@ -258,8 +259,8 @@ class SessionLease(WriterLease):
         commit_session(self._session, self.address.label, message)
 
     def abort(self) -> None:
-        """Discard the changes of the session."""
-        if not self._session.read_only:
+        """Discard the changes of the session since `begin`."""
+        if self._begun and not self._session.read_only:
             self._session.discard_changes()
 
 
