@@ -235,7 +235,9 @@ class FeatureStore:
         fields = {name: getattr(self, name) for name in (*FIELDS, "fingerprint", "complete")}
         record = {"format": FORMAT, "version": VERSION, **fields}
         record |= {} if self.table is None else {"table": self.table.attrs()}
-        put_bytes(store, DOCUMENT, root_document(record))
+        (document,) = get_bytes(store, [f"features/{DOCUMENT}"])
+        metadata = parse_array("features", document or b"", self.address.label)
+        put_bytes(store, DOCUMENT, root_document(record, {"features": metadata}))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint

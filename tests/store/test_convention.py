@@ -87,19 +87,21 @@ def test_zarr_lists_a_store_without_warnings(kind, tmp_path):
     grown(place)
     with pytest.raises(ZeroDivisionError):
         write_and_fail(place)
-    members = dict(zarr.open_group(place, mode="r").members(max_depth=None))
+    members = dict(zarr.open_group(place, mode="r", use_consolidated=False).members(max_depth=None))
     (table,) = (name for name in members if name.startswith("commits/"))
-    assert members.keys() - {table} == {
-        *("commits", "ids", "offsets", "points", "targets", "weights"),
-        *(f"targets/{name}" for name in TARGETS),
-    }
+    public = {"ids", "offsets", "points", "targets", "weights", *(f"targets/{name}" for name in TARGETS)}
+    assert members.keys() == public | {"commits", table}
+    consolidated = dict(zarr.open_group(place, mode="r", use_consolidated=True).members(max_depth=None))
+    assert consolidated.keys() == public
+    for name in public - {"targets"}:
+        assert consolidated[name].metadata.to_dict() == members[name].metadata.to_dict()
     assert members[table][:].tobytes().startswith(b'{"arrays": [["ids"')
 
 
 def test_xarray_opens_sets_and_features(tmp_path):
     xr = pytest.importorskip("xarray")
     grown(tmp_path / "s")
-    with xr.open_zarr(tmp_path / "s", consolidated=False) as data:
+    with xr.open_zarr(tmp_path / "s") as data:
         assert dict(data.sizes) == {"point": 224, "column": 2, "offset": 7, "weight": 3, "set": 6}
         np.testing.assert_array_equal(data["points"], SETS.points)
         np.testing.assert_array_equal(data["weights"], SETS.weights)
@@ -108,13 +110,33 @@ def test_xarray_opens_sets_and_features(tmp_path):
         assert data["ids"].values.tolist() == IDS.tolist()
         assert data.attrs["Conventions"] == "CF-1.11"
         assert "set after set" in data["points"].attrs["long_name"]
-    with xr.open_datatree(tmp_path / "s", engine="zarr", consolidated=False) as tree:
+    with xr.open_datatree(tmp_path / "s", engine="zarr") as tree:
+        assert tree.groups == ("/", "/targets")
         for name, values in TARGETS.items():
             np.testing.assert_array_equal(tree["targets"][name], values)
     dk.write_features(tmp_path / "f", FEATURES)
-    with xr.open_zarr(tmp_path / "f", consolidated=False) as data:
+    with xr.open_zarr(tmp_path / "f") as data:
         assert data["features"].dims == ("set", "feature")
         np.testing.assert_array_equal(data["features"], FEATURES)
+
+
+def test_other_readers_see_the_commit_during_an_append():
+    memory = MemoryStore()
+    written(memory, 2)
+    writer = SetWriter(memory, 2, "a")
+    writer.append(SETS[2:], {name: values[2:] for name, values in TARGETS.items()}, IDS[2:])
+    writer._arrays["points"].close()  # a killed writer may have written some of the longer lengths
+    assert zarr.open_group(memory, mode="r", use_consolidated=False)["points"].shape == (224, 2)
+    group = zarr.open_group(memory, mode="r")
+    np.testing.assert_array_equal(group["points"][:], SETS[:2].points)
+
+
+def test_a_store_of_many_targets_keeps_a_small_root_document():
+    memory, targets = MemoryStore(), {f"t{i}": np.arange(2) for i in range(300)}
+    write_sets(memory, SETS[:2], targets)
+    assert len(memory._store_dict["zarr.json"].to_bytes()) < 2**18
+    assert zarr.open_group(memory, mode="r")["targets/t299"][:].tolist() == [0, 1]
+    assert sorted(open_sets(memory).targets) == sorted(targets)
 
 
 def test_a_group_of_another_name_is_not_the_lease_of_a_writer():

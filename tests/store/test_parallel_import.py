@@ -1,7 +1,6 @@
 """Parallel import of many sources gives a store that is bit-identical to that of one sequential writer."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,16 +19,7 @@ from dkdist.io.import_sets import MAX_SAMPLED_SOURCES
 from dkdist.io.readers.catalogue import Catalogue
 from dkdist.io.readers.sources import Outline
 
-from .samples import assert_same_sets, counted_batch, random_sets
-
-NAMED = ("", "points/", "commits/")  # whose documents name the generation
-
-
-def content(store):
-    """Return the bytes of every object without the generation, which documents and the key of the table name."""
-    result = {re.sub(r"/\d+-\w{8}/", "/", key): value.to_bytes() for key, value in store._store_dict.items()}
-    assert "commits/c/0" in result
-    return {key: value for key, value in result.items() if key.removesuffix("zarr.json") not in NAMED}
+from .samples import assert_same_sets, content, counted_batch, random_sets
 
 
 class Sources:

@@ -48,6 +48,9 @@ from dkdist.sets.strings import as_alphabet
 
 FORMAT = "dkdist.sets"
 VERSION = 1  # version of the format; docs/storage.md
+MAX_CONSOLIDATED_BYTES = (
+    2**18
+)  # of a root document, which remote readers fetch; tests/store/test_convention.py
 CONVENTIONS = "CF-1.11"  # https://cfconventions.org; docs/format.md says what applies
 ROW_ARRAYS = ("points", "weights")
 OWN_ARRAYS = ("points", "offsets", "weights", "ids")
@@ -298,9 +301,22 @@ def group_document(attributes: dict[str, Any] | None = None) -> bytes:
     return dump_json({"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"})
 
 
-def root_document(commit: dict[str, Any]) -> bytes:
-    """Serialize the root group with a commit."""
-    return group_document({"Conventions": CONVENTIONS, "dkdist": commit})
+def root_document(commit: dict[str, Any], arrays: Mapping[str, Metadata]) -> bytes:
+    """Serialize the root group with a commit.
+
+    It contains the metadata of the arrays, with the committed lengths, as Zarr's consolidated metadata: other readers
+    see no rows of unfinished appends, and need no listing. dkdist reads the documents of the arrays.
+    """
+    root = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": {"Conventions": CONVENTIONS, "dkdist": commit},
+    }
+    groups = {name.rpartition("/")[0] for name in arrays} - {""}
+    nodes = {**{name: json.loads(group_document()) for name in sorted(groups)}, **arrays}
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": nodes}
+    document = dump_json({**root, "consolidated_metadata": consolidated})
+    return document if len(document) <= MAX_CONSOLIDATED_BYTES else dump_json(root)
 
 
 def bytes_document(shape: tuple[int, ...], chunk: tuple[int, ...], dimension_names: tuple[str, ...]) -> bytes:

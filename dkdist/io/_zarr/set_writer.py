@@ -373,7 +373,7 @@ def commit_arrays(
     put_groups(lease.store, [COMMITS, *(["targets"] if has_targets else [])])
     record = put_table(lease.store, table_key, data).attrs()
     attrs = {**commit.attrs(), "checksum": checksum(commit, metadata), "table": record}
-    lease.commit(root_document({**attrs, "arrays": sorted(arrays)}))
+    lease.commit(root_document({**attrs, "arrays": sorted(arrays)}, metadata))
 
 
 def new_generation(replaced: int) -> int:
