@@ -54,7 +54,7 @@ def test_a_store_written_with_zarr_and_numpy_is_opened(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     exec(examples("format.md")[0], names)
-    sets = [np.random.default_rng(i).normal(size=(4 + i, 2)).astype("f4") for i in range(30)]
+    sets = [np.random.default_rng(i).normal(size=(4 + i, 700)).astype("f4") for i in range(30)]
     names["write_plain"]("written.zarr", sets, np.arange(30))
     store = dk.open_sets("written.zarr")
     assert store.verify().n_sets == 30
