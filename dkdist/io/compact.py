@@ -70,15 +70,15 @@ def view_batches(part: ViewPart) -> Iterator[Batch]:
 
 
 def compact_target(view: SetStore, to: Any) -> StoreLocation:
-    """Return ``to`` as a location; by default that of the view, which must be a whole store on a local disk."""
+    """Return ``to`` as a location; by default that of the view, a whole store that is replaced atomically."""
     source = view._address
     target = source if to is None else as_location(to)
     if target != source:
         return target
     view._require_whole("compact")
-    if source.path is None:
+    if not source.replaces_atomically:
         raise ValueError(
-            f"a store that is not a local directory cannot be compacted in place; got {source.label}. Pass to=, "
-            "another location."
+            "a store can be compacted in place on a local disk, in a zip file or in an icechunk repository; got "
+            f"{source.label}. Pass to=, another location."
         )
     return target

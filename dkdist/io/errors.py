@@ -272,8 +272,11 @@ class ObjectBounds:
         parts = key.split("/")
         if parts[-1] == DOCUMENT:
             return MAX_DOCUMENT_BYTES
-        if parts[-1].startswith("table."):
+        if parts[0] == "receipts":  # of feature blocks
+            return MAX_DOCUMENT_BYTES
+        is_of_commit = parts[0] == "commits"
+        if (is_of_commit and parts[-1] == "0") or parts[-1].startswith("table."):
             return MAX_TABLE_BYTES
-        if parts[-1].startswith("tail."):  # tail of any array
+        if is_of_commit or parts[-1].startswith("tail."):  # tail of any array
             return max(self._max_bytes.values(), default=inf)
         return self.of_array("/".join(parts[: 2 if parts[0] == "targets" else 1]))

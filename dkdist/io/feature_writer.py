@@ -2,12 +2,14 @@
 
     /          attrs.dkdist = {format, version, n_rows, n_columns, fingerprint, generation, complete, table}
     features   f4 (n, m)   chunks (rows of a block, m)   fill NaN   blosc(lz4, shuffle) -> crc32c
-    features/table.GENERATION.TOKEN      features/done/BLOCK (until all are)
+    receipts   u1 (blocks, bytes)   one chunk per block; until all blocks are done
+    commits/GENERATION-TOKEN   u1 (bytes,)
 
 Each block is one chunk with one writer, which then writes a receipt: block number, fingerprint, generation and checksum
-of the chunk. A block is done if it has a receipt; a later run reads and verifies it first. The receipts of all blocks
-form the table of checksums of the finished store (see `checksums`). ``fingerprint`` identifies the origin of the rows
-(map, seed and generation of the source); a writer continues an unfinished store only if it is equal.
+of the chunk, as JSON that is padded to the length of a row. A block is done if it has a receipt; a later run reads and
+verifies it first. The receipts of all blocks form the table of checksums of the finished store (see `checksums`).
+``fingerprint`` identifies the origin of the rows (map, seed and generation of the source); a writer continues an
+unfinished store only if it is equal.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import reprlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,7 +32,15 @@ from dkdist._numba.arrays import F32
 from dkdist.io._zarr import checksums as chunk_sums
 from dkdist.io._zarr._zarr_private import sync
 from dkdist.io._zarr.growing_array import RecordingArray
-from dkdist.io._zarr.layout import array_of, dump_json, group_document, parse_array
+from dkdist.io._zarr.layout import (
+    array_of,
+    bytes_document,
+    dump_json,
+    parse_array,
+    put_groups,
+    put_table,
+    root_document,
+)
 from dkdist.io._zarr.location.address import (
     StoreLocation,
     as_location,
@@ -40,6 +51,7 @@ from dkdist.io._zarr.location.address import (
 )
 from dkdist.io._zarr.location.disk import PARTIAL_FOLDER, DiskStore, flush_store
 from dkdist.io._zarr.location.exchange import StagingFolder, commit_lock
+from dkdist.io._zarr.location.icechunk import commit_session, session_of
 from dkdist.io._zarr.new_arrays import new_metadata
 from dkdist.io.errors import (
     DOCUMENT,
@@ -56,6 +68,8 @@ from dkdist.io.errors import (
 
 FORMAT = "dkdist.features"
 VERSION = 1  # version of the format; docs/storage.md
+RECEIPTS = "receipts"
+ARRAYS = {"features", RECEIPTS, chunk_sums.COMMITS}
 FIELDS = ("n_rows", "n_columns", "block_rows", "generation")
 
 FEATURE_CODEC = chunk_sums.CodecInfo(inner=None, ends_with_crc=True)
@@ -141,20 +155,24 @@ class FeatureStore:
             raise StoreFormatError(f"blocks {missing[:5]} of {self.address.label} are not written yet.")
         store = self.address.open(read_only=False)
         sums = self._receipts(store, range(self.n_blocks))
-        key = chunk_sums.new_table_key(self.generation, "features")
+        key = chunk_sums.new_table_key(self.generation)
         data = chunk_sums.encode_table(
             {"features": chunk_sums.ChunkChecksums(0, np.array(sums, np.uint32).reshape(-1, 1))}
         )
         self._require_current(store)
-        put_bytes(store, key, data)
+        put_groups(store, [chunk_sums.COMMITS])
+        record = put_table(store, key, data)
         flush_store(store)
-        finished = replace(self, complete=True, table=chunk_sums.make_record(key, data))
+        finished = replace(self, complete=True, table=record)
         finished._write_attrs(store)
         flush_store(store)
         with contextlib.suppress(OSError):  # credentials may allow writing but not deleting
-            sync(store.delete_dir("features/done"))
+            sync(store.delete_dir(RECEIPTS))
         if isinstance(store, DiskStore):
             store.sweep()
+        session = session_of(store)
+        if session is not None:
+            commit_session(session, self.address.label, f"dkdist: {self.n_rows} rows of features")
         return finished
 
     def _rows(self, store: Store, i: int, checksums: chunk_sums.ChunkChecksums | None) -> F32:
@@ -166,7 +184,12 @@ class FeatureStore:
 
     def _receipt_of(self, i: int, checksum: int) -> bytes:
         fields = {"block": i, "fingerprint": self.fingerprint, "generation": self.generation}
-        return json.dumps({**fields, "crc32c": checksum}).encode()
+        return json.dumps({**fields, "crc32c": checksum}).encode().ljust(self._receipt_bytes)
+
+    @cached_property
+    def _receipt_bytes(self) -> int:
+        fields = {"block": self.n_blocks, "fingerprint": self.fingerprint, "generation": self.generation}
+        return len(json.dumps({**fields, "crc32c": 2**32 - 1}))
 
     def _receipts(self, store: Store, blocks: Sequence[int]) -> list[int]:
         """Return the checksums in the receipts of some blocks; raise for receipts of other blocks or features."""
@@ -212,7 +235,9 @@ class FeatureStore:
         fields = {name: getattr(self, name) for name in (*FIELDS, "fingerprint", "complete")}
         record = {"format": FORMAT, "version": VERSION, **fields}
         record |= {} if self.table is None else {"table": self.table.attrs()}
-        put_bytes(store, DOCUMENT, group_document({"dkdist": record}))
+        (document,) = get_bytes(store, [f"features/{DOCUMENT}"])
+        metadata = parse_array("features", document or b"", self.address.label)
+        put_bytes(store, DOCUMENT, root_document(record, {"features": metadata}))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint
@@ -238,7 +263,7 @@ def _chunk(i: int) -> str:
 
 
 def _receipt(i: int) -> str:
-    return f"features/done/{i}"
+    return f"{RECEIPTS}/c/{i}/0"
 
 
 def create_features(
@@ -246,12 +271,13 @@ def create_features(
 ) -> FeatureStore:
     """Create a store of features; writes only metadata."""
     address = as_location(store)
-    metadata = new_metadata((n_columns,), np.float32, block_rows, np.nan, "lz4")
+    metadata = new_metadata((n_columns,), np.float32, block_rows, np.nan, "lz4", ("set", "feature"))
     metadata["shape"] = [n_rows, n_columns]
+    metadata["attributes"] = {"long_name": "features of the sets"}
     check_array("features", metadata)
     _check_sizes(n_rows, n_columns, block_rows)
     opened = address.open(read_only=False)
-    foreign_names = set(list_names(opened, "")) - {"features"}
+    foreign_names = set(list_names(opened, "")) - ARRAYS
     if foreign_names:
         raise FileExistsError(
             f"{address.label} contains {sorted(foreign_names)[0]!r}. Choose another location."
@@ -260,8 +286,12 @@ def create_features(
         address, n_rows, n_columns, block_rows, fingerprint, time.time_ns() // 2**11, complete=False
     )
     # remains of a writer that was killed before writing the root document
-    sync(opened.delete_dir("features"))
+    for name in ARRAYS:
+        sync(opened.delete_dir(name))
     put_bytes(opened, f"features/{DOCUMENT}", dump_json(metadata))
+    width = created._receipt_bytes
+    receipts = bytes_document((created.n_blocks, width), (1, width), ("block", "receipt_byte"))
+    put_bytes(opened, f"{RECEIPTS}/{DOCUMENT}", receipts)
     flush_store(opened)
     created._write_attrs(opened)
     flush_store(opened)
@@ -304,7 +334,7 @@ def find_features(store: Any) -> FeatureStore | None:
         return None
     (document,) = get_bytes(address.open(read_only=True), [DOCUMENT])
     if document is None:
-        if address.path is not None and set(os.listdir(address.path)) - {"features", PARTIAL_FOLDER}:
+        if address.path is not None and set(os.listdir(address.path)) - {*ARRAYS, PARTIAL_FOLDER}:
             raise FileExistsError(
                 f"{address.label} is not empty and contains no features. Choose another location."
             )

@@ -35,7 +35,7 @@ def import_frame(
 
     Parameters
     ----------
-    store : path, URL or Zarr store object
+    store : path, URL, Zarr store object or icechunk repository
     frame : Dask DataFrame, or any data frame that `SampleSets.from_frame` accepts
         The rows of a set are in one partition, in any order, or continue from the end of a partition into the next
         ones, as in a sorted frame.

@@ -52,7 +52,7 @@ def import_sets(
 
     Parameters
     ----------
-    store : path, URL or Zarr store object
+    store : path, URL, Zarr store object or icechunk repository
         Workers of a cluster must reach it under the same name.
     sources : path or iterable
         Paths, or other objects that ``read`` accepts; the store has their sets in this order. A folder of tables is

@@ -75,7 +75,7 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
 
     Parameters
     ----------
-    store : path, URL, Zarr store object, or whole SetStore
+    store : path, URL, Zarr store object, icechunk repository, or whole SetStore
     verbose : bool, default=False
         Show progress on standard error.
 
@@ -130,9 +130,10 @@ def compact(
 
     Parameters
     ----------
-    store : path, URL, Zarr store object, or SetStore
-    to : path, URL or Zarr store object, optional
-        Location of the new store. Default: replace the old one, which must be whole and on a local disk.
+    store : path, URL, Zarr store object, icechunk repository, or SetStore
+    to : path, URL, Zarr store object or icechunk repository, optional
+        Location of the new store. Default: replace the old one, which must be whole, and on a local disk, in a zip
+        file or in an icechunk repository.
     overwrite : bool, default=False
         Replace an existing store at ``to``.
     chunk_rows, shards : optional
@@ -148,7 +149,7 @@ def compact(
     Raises
     ------
     ValueError
-        Without ``to``: for a selection, or a store that is not on a local disk.
+        Without ``to``: for a selection, or a store in another location.
     FileExistsError
         If ``to`` is occupied, see `SetWriter`.
     StoreFormatError

@@ -182,7 +182,7 @@ class SetStore(LazySets):
 
         self._require_whole("append to")
         with append_lock(self._address.path):
-            CommitReader(self._address, self._commit)  # raises if the store was replaced
+            CommitReader(self._address.latest(), self._commit)  # raises if the store was replaced
             with SetWriter(self._address, self.n_dims, mode="a") as writer:
                 writer.append(sets, targets=targets, ids=ids)
         with after_commit(self._address.label):
@@ -213,17 +213,19 @@ class SetStore(LazySets):
             )
 
 
-def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
+def open_sets(store: Any, *, block_sets: int | None = None, snapshot: str | None = None) -> SetStore:
     """Open a store of sample sets; reads the commit and the last offsets only.
 
     Parameters
     ----------
-    store : path, URL or Zarr store object
+    store : path, URL, Zarr store object or icechunk repository
         A directory, a zip file, ``s3://...``, ``https://...`` and so on. Credentials of a URL come from the
-        environment of each process; a store object contains its own.
+        environment of each process; a store object contains its own. A repository is read at its branch "main".
     block_sets : int, optional
         Number of sets per block of work; the default depends on the size of the sets. Rows of embeddings and features
         do not depend on it. SGD learners shuffle within blocks, so their coefficients do.
+    snapshot : str, optional
+        Id of a snapshot of an icechunk repository, for the sets of an earlier commit.
 
     Returns
     -------
@@ -252,5 +254,6 @@ def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
     if block_sets is not None and block_sets < 1:
         raise ValueError(f"block_sets must be at least 1 or None; got {block_sets}.")
     address = as_location(store)
+    address = address.pinned() if snapshot is None else address.at_snapshot(snapshot)
     opened = cache_reader(CommitReader(address))
     return SetStore(address, opened.commit, range(opened.commit.n_sets), block_sets)

@@ -29,7 +29,7 @@ def write_sets(
 
     Parameters
     ----------
-    store : path, URL or Zarr store object
+    store : path, URL, Zarr store object or icechunk repository
     sets : collection of sets
         Anything that `as_sets` accepts; lazy collections are written block by block. Time series are arrays with one
         row per time step; strings are str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,8 @@ def write_features(
 
     Parameters
     ----------
-    store : path, URL or Zarr store object
+    store : path, URL, Zarr store object or icechunk repository
+        In icechunk the finished store is one commit, and an interrupted run starts again.
     features : dask array or ndarray, (n, m)
         Result of `transform`, float32. A dask array is computed and written one block at a time.
     overwrite : bool, default=False
@@ -65,23 +67,26 @@ def write_features(
     """
     overwrite = check_bool("overwrite", overwrite)
     check_verbose(verbose)
-    rows = _as_rows(features)
+    rows, location = _as_rows(features), as_location(store)
+    location.require_writable()
     old = find_features(store) if overwrite else None
     if old is not None and old.complete and old.address.path is not None:
-        with staged_features(old) as location:
-            write_features(location, rows, verbose=verbose)
+        with staged_features(old) as staged:
+            write_features(staged, rows, verbose=verbose)
         return open_features(store)
     blocks = row_blocks(equalize_chunks(rows))
     if not len(blocks):
         raise ValueError("features must have at least one row; got 0 rows.")
     plan_blocks(blocks, what="write features").check()  # raises before the existing store is changed
-    target = _target(store, blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite)
+    target = _target(
+        location.for_writing(), blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite
+    )
     missing = _blocks_to_write(target)
     plan = plan_blocks(blocks, n_blocks=len(missing), what="write features")
     with plan.run(verbose) as progress:
         write, numbers = partial(_write_block, target), range(len(blocks))
         map_blocks(blocks, write, numbers, only=missing, label="write", progress=progress)
-    return _lazy(target.finish())
+    return _lazy(replace(target.finish(), address=location))
 
 
 def _as_rows(features: Any) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import dkdist as dk
 from dkdist.io._zarr.layout import parse_commit
@@ -35,8 +37,34 @@ def test_store_is_readable_without_dkdist(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # stored relative to an origin
     far = [np.random.default_rng(i).normal(1e7, 1, (4 + i, 2)) for i in range(3)]
-    dk.write_sets("bags.zarr", far, targets=[1, 2, 3])
-    np.testing.assert_array_equal(run("format.md", {})["first"], dk.open_sets("bags.zarr").load()[0])
+    sets = dk.write_sets("bags.zarr", far, targets=[1, 2, 3]).load()
+    pytest.importorskip("xarray")
+    pytest.importorskip("awkward")
+    names = run("format.md", {})
+    np.testing.assert_array_equal(names["first"], sets[0])
+    assert names["labels"]["y"].values.tolist() == [1, 2, 3]
+    assert [len(x) for x in names["ragged"]] == [4, 5, 6]
+    np.testing.assert_array_equal(names["ragged"][1], sets.relative[4:9])
+    arrays, targets = names["read_plain"]("bags.zarr")
+    np.testing.assert_array_equal(np.concatenate(arrays), sets.points)
+    assert targets["y"].tolist() == [1, 2, 3]
+
+
+def test_a_store_written_with_zarr_and_numpy_is_opened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(examples("format.md")[0], names)
+    sets = [np.random.default_rng(i).normal(size=(4 + i, 700)).astype("f4") for i in range(30)]
+    names["write_plain"]("written.zarr", sets, np.arange(30))
+    store = dk.open_sets("written.zarr")
+    assert store.verify().n_sets == 30
+    longer = store.append(sets[:2], targets=[30, 31])
+    assert longer.verify().n_sets == 32
+    arrays, targets = names["read_plain"]("written.zarr")
+    for x, stored, read in zip([*sets, *sets[:2]], longer, arrays, strict=True):
+        np.testing.assert_array_equal(stored, x)
+        np.testing.assert_array_equal(read, x)
+    assert targets["y"].tolist() == longer.targets["y"].tolist() == list(range(32))
 
 
 def test_all_keys_of_a_commit_are_documented(tmp_path):
@@ -44,7 +72,7 @@ def test_all_keys_of_a_commit_are_documented(tmp_path):
     dk.write_sets(tmp_path / "strings.zarr", sets)
     document = (tmp_path / "strings.zarr" / "zarr.json").read_bytes()
     assert parse_commit(document, "the store")[0].n_sets == 2
-    keys = set(re.findall(r'^      "(\w+)":', document.decode(), re.MULTILINE))
+    keys = set(json.loads(document)["attributes"]["dkdist"])
     documented = set(
         re.findall(
             r"`(\w+)`", (DOCS / "format.md").read_text().split("## The commit")[1].split("## Chunks")[0]

@@ -36,6 +36,30 @@ def obstore_local(tmp_path, request):
     return ObjectStore(stores.LocalStore(tmp_path / f"{next(numbers)}.zarr", mkdir=True))
 
 
+def zip_file(tmp_path, request):
+    return tmp_path / f"{next(numbers)}.zip"
+
+
+def icechunk_memory(tmp_path, request):
+    icechunk = pytest.importorskip("icechunk")
+    return icechunk.Repository.create(icechunk.in_memory_storage())
+
+
+def icechunk_moto(tmp_path, request):
+    icechunk = pytest.importorskip("icechunk")
+    storage = icechunk.s3_storage(
+        bucket=BUCKET,
+        prefix=f"{next(numbers)}.zarr",
+        endpoint_url=request.getfixturevalue("moto_url"),
+        region="us-east-1",
+        access_key_id=KEY,
+        secret_access_key=SECRET,
+        allow_http=True,
+        force_path_style=True,
+    )
+    return icechunk.Repository.create(storage)
+
+
 def s3fs_url(tmp_path, request):
     """Return an S3 URL whose endpoint and credentials come from the environment."""
     request.getfixturevalue("moto_url")
@@ -82,6 +106,7 @@ def obstore_s3(endpoint, prefix=None, bucket=BUCKET, key=KEY, secret=SECRET, **o
 
 
 HERE = (local, memory, memory_url, obstore_memory, obstore_local)
+HERE_AS_A_WHOLE = (zip_file, icechunk_memory)  # nothing can be changed in them outside of a commit
 SERVED = (s3fs_url, s3fs_rclone, obstore_moto, obstore_rclone)
 # without rclone, whose server does not support suffix ranges, which read the index of a shard
 RANGED = (
@@ -93,6 +118,8 @@ RANGED = (
 def params(*kinds):
     """Return pytest parameters; those that need a server are marked ``network``."""
     return [
-        pytest.param(k, id=k.__name__, marks=[pytest.mark.network] if k in (*SERVED, s3fs_moto) else [])
+        pytest.param(
+            k, id=k.__name__, marks=[pytest.mark.network] if k in (*SERVED, s3fs_moto, icechunk_moto) else []
+        )
         for k in kinds
     ]

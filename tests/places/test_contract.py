@@ -9,7 +9,7 @@ from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
 from dkdist.io._zarr.location.address import as_location, get_bytes, list_names, put_bytes
 from dkdist.io.feature_writer import create_features, find_features, remove_features
 
-from .kinds import HERE, RANGED, SERVED, params
+from .kinds import HERE, HERE_AS_A_WHOLE, RANGED, SERVED, icechunk_moto, params
 
 SETS = random_sets([3, 5, 2, 4, 7, 1], 2, ())
 Y = np.arange(6) / 7
@@ -37,7 +37,29 @@ def test_round_trip(place):
     assert_reads_as_written(store)
     assert_same_sets(store[[4, 0, 5]].load(), SETS[[4, 0, 5]])
     names = list_names(as_location(place).open(read_only=True), "")
-    assert names == ["ids", "offsets", "points", "targets", "weights", "zarr.json"]
+    assert names == ["commits", "ids", "offsets", "points", "targets", "weights", "zarr.json"]
+
+
+@pytest.mark.parametrize("place", params(*HERE, *HERE_AS_A_WHOLE, *SERVED, icechunk_moto), indirect=True)
+def test_appends_and_replacements_also_after_killed_writers(place):
+    """A writer that is never closed leaves what a killed one leaves in storage that no lock protects."""
+    killed = SetWriter(place, 2, chunk_rows=1)
+    killed.append(SETS, Y)
+    written = write_sets(place, SETS[:1], Y[:1], chunk_rows=1)
+    for first in (1, 2):
+        killed = SetWriter(place, 2, "a")
+        killed.append(SETS[first:], Y[first:])
+        opened = open_sets(place)
+        assert_same_sets(opened.load(), SETS[:first])
+        opened.verify()
+        written = written.append(SETS[first : first + 1], Y[first : first + 1])
+    written = written.append(SETS[3:], Y[3:])
+    written.verify()
+    assert_same_sets(written.load(), SETS)
+    np.testing.assert_array_equal(open_sets(place).targets["y"], Y)
+    replaced = write_sets(place, SETS[3:], Y[3:], overwrite=True)
+    replaced.verify()
+    assert_same_sets(open_sets(place).load(), SETS[3:])
 
 
 @with_ranges

@@ -297,3 +297,25 @@ def test_a_write_recreates_folders_removed_by_a_failed_one(tmp_path, monkeypatch
     store.set_sync("points/c/0", cpu.Buffer.from_bytes(b"chunk"))
     assert gone
     assert (tmp_path / "s/points/c/0").read_bytes() == b"chunk"
+
+
+def test_an_append_deletes_nothing_outside_of_the_store(tmp_path):
+    """Tables of earlier commits are removed; a forged one may be a link."""
+    sets = [np.zeros((3, 2)), np.ones((5, 2))]
+    write_sets(tmp_path / "s", sets)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/zarr.json").write_text("mine")
+    (tmp_path / "s/commits/1-aaaaaaaa").symlink_to(tmp_path / "outside")
+    with pytest.raises(
+        OSError, match=r"was committed before.*commits/1-aaaaaaaa of .* a link that leads out of it"
+    ):
+        open_sets(tmp_path / "s").append(sets)
+    assert (tmp_path / "outside/zarr.json").read_text() == "mine"
+    assert len(open_sets(tmp_path / "s")) == 4
+    (tmp_path / "s/commits/1-aaaaaaaa").unlink()
+    (tmp_path / "s/commits").rename(tmp_path / "commits")
+    (tmp_path / "s/commits").symlink_to(tmp_path / "commits")
+    before = sorted(p.name for p in (tmp_path / "commits").rglob("*"))
+    with pytest.raises(StoreFormatError, match="a link that leads out of it"):
+        open_sets(tmp_path / "s").append(sets)
+    assert sorted(p.name for p in (tmp_path / "commits").rglob("*")) == before

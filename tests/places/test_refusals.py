@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import zipfile
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def assert_cannot_be_written(place, message):
             call()
 
 
-def test_zip_files_are_read_only(tmp_path):
+def test_zip_files_are_written_as_a_whole(tmp_path):
     write_sets(tmp_path / "s", SETS, [0, 1])
     shutil.make_archive(str(tmp_path / "s.zarr"), "zip", tmp_path / "s")
     path = tmp_path / "s.zarr.zip"
@@ -47,11 +48,20 @@ def test_zip_files_are_read_only(tmp_path):
     assert_same_sets(open_sets(path).load(), SETS)
     assert open_sets(path).targets["y"].tolist() == [0, 1]
     open_sets(path).verify()
-    assert_cannot_be_written(path, r"s\.zarr\.zip is a zip file, which is read-only. Write to a directory")
-    assert_cannot_be_written(tmp_path / "new.zip", r"new\.zip is a zip file")
-    with pytest.raises(PermissionError, match="zip file"):
-        open_sets(path).append(SETS, [0, 1])
-    assert_cannot_be_written(ZipStore(path, mode="a"), "zip file")
+    assert_cannot_be_written(
+        ZipStore(path, mode="a"), "is a zip file, which is written as a whole. Pass the path"
+    )
+    with pytest.raises(
+        PermissionError, match=r"s\.zarr\.zip is a zip file.*write features to a directory and zip"
+    ):
+        create_features(path, 4, 2, 2, "map")
+    (tmp_path / "foreign.zip").write_text("text")
+    for name in ("foreign.zip", "photos.zip"):
+        with zipfile.ZipFile(tmp_path / "photos.zip", "w") as file:
+            file.writestr("photo.png", b"png")
+        with pytest.raises(FileExistsError, match=r"zip.* not a (zipped )?store of sets.* not replaced"):
+            write_sets(tmp_path / name, SETS, overwrite=True)
+        (tmp_path / name).unlink()
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["s", "s.zarr.zip"]
     with pytest.raises(FileNotFoundError, match=r"there is no store at .*none\.zip"):
@@ -104,7 +114,7 @@ def test_read_only_credentials_can_read_but_not_write():
     for call in (lambda: open_sets(store).append(SETS), lambda: write_sets(store, SETS, overwrite=True)):
         with pytest.raises(
             PermissionError,
-            match=r"cannot write \.dkdist-writer of .*credentials are missing, wrong or insufficient",
+            match=r"cannot write commits/zarr\.json of .*credentials are missing, wrong or insufficient",
         ):
             call()
     assert memory._store_dict == before

@@ -1,5 +1,7 @@
 """Random collections and comparisons shared by the tests of the store."""
 
+import re
+
 import numpy as np
 
 from dkdist.sets import SampleSets
@@ -28,3 +30,13 @@ def counted_batch(first, n_sets, d=3):
     sizes = 1 + (numbers * 7919) % 40
     points = np.repeat(numbers, sizes)[:, None] + np.arange(d) / 8
     return SampleSets(points, np.concatenate([[0], np.cumsum(sizes)]))
+
+
+NAMED = ("", "points/", "commits/")  # whose documents name the generation
+
+
+def content(store):
+    """Return the bytes of every object without the generation, which documents and the key of the table name."""
+    result = {re.sub(r"/\d+-\w{8}/", "/", key): value.to_bytes() for key, value in store._store_dict.items()}
+    assert "commits/c/0" in result
+    return {key: value for key, value in result.items() if key.removesuffix("zarr.json") not in NAMED}

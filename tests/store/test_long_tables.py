@@ -12,6 +12,8 @@ from zarr.storage import MemoryStore
 import dkdist as dk
 from dkdist.io.readers import gathered_rows, indexed_table, set_index, table_source
 
+from .samples import content
+
 RNG = np.random.default_rng(0)
 SIZES = RNG.integers(1, 30, 40)
 IDS = np.array([f"{i:03d}" for i in RNG.permutation(40)])
@@ -119,12 +121,6 @@ def test_sets_do_not_depend_on_how_a_table_is_split(way, suffix, tmp_path, piece
 def test_tables_smaller_than_a_piece_are_imported(way, tmp_path):
     LAYOUTS[way](CELLS, tmp_path / "t", ".parquet")
     assert_sets_of_frame(dk.import_sets(MemoryStore(), tmp_path / "t", READER))
-
-
-def content(store):
-    """Return all objects except the documents, which contain a generation."""
-    result = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
-    return {key: value for key, value in result.items() if key not in ("zarr.json", "points/zarr.json")}
 
 
 def test_stores_are_bit_identical_if_rows_within_sets_keep_their_order(tmp_path, pieces):

@@ -19,13 +19,7 @@ from dkdist.io.import_sets import MAX_SAMPLED_SOURCES
 from dkdist.io.readers.catalogue import Catalogue
 from dkdist.io.readers.sources import Outline
 
-from .samples import assert_same_sets, counted_batch, random_sets
-
-
-def content(store):
-    """Return the bytes of every object without the generation, which documents and the checksum table name."""
-    result = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
-    return {key: value for key, value in result.items() if key not in ("zarr.json", "points/zarr.json")}
+from .samples import assert_same_sets, content, counted_batch, random_sets
 
 
 class Sources:

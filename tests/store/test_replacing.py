@@ -264,7 +264,7 @@ def test_features_stay_readable_until_their_replacement_is_complete(tmp_path):
     with pytest.raises(StoreFormatError, match="was replaced"):
         old.compute()
     assert names(tmp_path) == ["z"]
-    assert names(tmp_path / "z") == ["features", "zarr.json"]
+    assert names(tmp_path / "z") == ["commits", "features", "zarr.json"]
 
 
 def test_a_staging_folder_under_construction_is_kept(tmp_path, monkeypatch):

@@ -3,13 +3,15 @@
 There is one checksum per chunk; a shard has one for its index and one per inner chunk. Chunks and shard indexes of this
 format end with the crc32c of their bytes, which the codec verifies, so these four bytes identify the object. For
 other chunks the crc32c is computed here. The crc32c alone does not detect exchanged or outdated chunks, so a commit has
-a table of all checksums, ``points/table.GENERATION.TOKEN``, written before the commit that names it:
+a table of all checksums, written before the commit that names it:
 
     {"arrays": [[name, first, n_objects, width, tail], ...]}
     then n_objects x width numbers (<u4) per array
 
-Objects before ``first`` predate the table and are not verified. ``tail`` (or null) is the object that an append
-extended under the key ``points/tail.GENERATION.TOKEN.POSITION`` (see `packed`). Zarr readers ignore both keys.
+The table is the only chunk of a Zarr array of bytes, ``commits/GENERATION-TOKEN``, because some Zarr stores accept
+only keys of groups, arrays and chunks. Objects before ``first`` predate the table and are not verified. ``tail`` (or
+null) is the object that an append extended (see `packed`), which array number POSITION of the table keeps under
+the key of chunk 1 + POSITION beside the table. Zarr readers ignore chunks beyond the shape of an array.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ CRC_BYTES = 4  # crc32c; https://zarr-specs.readthedocs.io/en/latest/v3/codecs/c
 INDEX_ENTRY_BYTES = 16  # offset and length (uint64), https://zarr-specs.readthedocs.io/en/latest/v3/codecs/
 MAX_CACHED_INDEXES = 32  # number of cached shard indexes, for concurrent reads; tests/places/test_web.py
 POSITION = re.compile(r"(?:c[/.])?(\d+)(?:[/.]\d+)*")
-TABLE_KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
+COMMITS = "commits"  # group with one array per commit; its attribute is the lease of a writer
+TABLE_KEY = re.compile(rf"{COMMITS}/\d{{1,16}}-[0-9a-f]{{8}}/c/0")
+# written before version 0.1.0; tests/golden/test_stored_files.py
+EARLIER_TABLE_KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
 
 
 class CodecInfo(NamedTuple):
@@ -146,14 +151,16 @@ class ChunkChecksums(NamedTuple):
 Table = Mapping[str, ChunkChecksums]
 
 
-def new_table_key(generation: int, folder: str = "points") -> str:
+def new_table_key(generation: int) -> str:
     """Return a unique key for the table of a new commit."""
-    return f"{folder}/table.{generation}.{uuid.uuid4().hex[:8]}"
+    return f"{COMMITS}/{generation}-{uuid.uuid4().hex[:8]}/c/0"
 
 
 def tail_key(table_key: str, position: int) -> str:
     """Return the key of the tail of array number ``position`` of the table."""
-    return f"{table_key.replace('/table.', '/tail.')}.{position}"
+    if EARLIER_TABLE_KEY.fullmatch(table_key):
+        return f"{table_key.replace('/table.', '/tail.')}.{position}"
+    return f"{table_key.removesuffix('/0')}/{1 + position}"
 
 
 def encode_table(table: Table) -> bytes:
@@ -176,7 +183,7 @@ def parse_record(record: Any, label: str) -> TableRecord | None:
     with as_format_error(f"the record of the table of checksums in the commit of {label}"):
         key, length, crc = record["key"], record["length"], record["crc32c"]
         if (
-            not TABLE_KEY.fullmatch(key)
+            not (TABLE_KEY.fullmatch(key) or EARLIER_TABLE_KEY.fullmatch(key))
             or type(length) is not int
             or type(crc) is not int
             or not 0 < length <= MAX_TABLE_BYTES

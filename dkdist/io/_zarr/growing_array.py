@@ -112,8 +112,9 @@ class GrowingArray:
 
     ``read_tail`` reads the committed rows (start, stop) of an incomplete last chunk. The context manager ``writing``
     guards each write of an object; it raises if the writer has lost its lease. ``checksums`` are those of the
-    commit, if any. The last committed chunk (or shard) is written under ``tail_key`` if it grows. ``threads`` write
-    complete chunks of stores on a disk.
+    commit, if any. The last committed chunk (or shard) is written under ``tail_key`` if it grows; without a key it is
+    overwritten. ``threads`` write complete chunks of stores on a disk. ``declare`` is called with the number of rows
+    before chunks are written.
     """
 
     def __init__(
@@ -128,9 +129,10 @@ class GrowingArray:
         tail_key: str = "",
         *,
         threads: ChunkWriterThreads,
+        declare: Callable[[str, Metadata, int], None],
     ) -> None:
         self.store, self.name, self.metadata = store, name, metadata
-        self._writing, self._threads = writing, threads
+        self._writing, self._threads, self._declare = writing, threads, declare
         self._array = array = array_of(store, name, metadata)
         self.trailing, self.dtype, self._fill = array.shape[1:], array.dtype, array.fill_value
         self._object_rows = int((array.shards or array.chunks)[0])
@@ -147,7 +149,7 @@ class GrowingArray:
         self._tail: int | None = None
         self._tail_key, self._n_unchanged = tail_key, -(-length // self._object_rows)
         if read_tail is not None and length > self._written:
-            self._n_unchanged, self._tail = n_complete, None if coding is None else n_complete
+            self._n_unchanged, self._tail = n_complete, n_complete if coding and tail_key else None
             self._add_to_buffer(read_tail(self._written, length))
         self._recorder = None if coding is None else RecordingArray(store, name, coding, self._tail, tail_key)
 
@@ -208,6 +210,7 @@ class GrowingArray:
             end = self._written + n
             array = array_of(self._recorder or self.store, self.name, self.metadata, end)
             with self._writing():
+                self._declare(self.name, self.metadata, end)
                 array[self._written : end] = self._buffer[:n]
             self._written = end
         self._n_buffered = 0

@@ -4,7 +4,7 @@
                              checksum, table, arrays}
     points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)
     targets/NAME  (N,) or (N, k)
-    points/table.GENERATION.TOKEN     points/tail.GENERATION.TOKEN.POSITION
+    commits/GENERATION-TOKEN  (bytes,)
 
 The root document is the commit; arrays may be longer than it states (an unfinished append). `arrays` names the arrays,
 so opening needs no listing. `checksum` is the crc32c of the commit and of the metadata of all arrays except their
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,8 +28,8 @@ from zarr.abc.store import Store
 from zarr.storage import StorePath, WrapperStore
 
 from dkdist.io._zarr._zarr_private import ArrayV3Metadata
-from dkdist.io._zarr.checksums import TableRecord, parse_record
-from dkdist.io._zarr.location.address import get_bytes, list_names
+from dkdist.io._zarr.checksums import TableRecord, make_record, parse_record
+from dkdist.io._zarr.location.address import get_bytes, list_names, missing_keys, put_bytes
 from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io._zarr.location.remote import RemoteStore
 from dkdist.io.errors import (
@@ -48,6 +48,10 @@ from dkdist.sets.strings import as_alphabet
 
 FORMAT = "dkdist.sets"
 VERSION = 1  # version of the format; docs/storage.md
+MAX_CONSOLIDATED_BYTES = (
+    2**18
+)  # of a root document, which remote readers fetch; tests/store/test_convention.py
+CONVENTIONS = "CF-1.11"  # https://cfconventions.org; docs/format.md says what applies
 ROW_ARRAYS = ("points", "weights")
 OWN_ARRAYS = ("points", "offsets", "weights", "ids")
 POINT_DTYPES = ("float32", "uint8", "uint16")
@@ -295,3 +299,56 @@ def dump_json(document: dict[str, Any]) -> bytes:
 def group_document(attributes: dict[str, Any] | None = None) -> bytes:
     """Serialize the metadata of a Zarr version 3 group."""
     return dump_json({"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"})
+
+
+def root_document(commit: dict[str, Any], arrays: Mapping[str, Metadata]) -> bytes:
+    """Serialize the root group with a commit.
+
+    It contains the metadata of the arrays, with the committed lengths, as Zarr's consolidated metadata: other readers
+    see no rows of unfinished appends, and need no listing. dkdist reads the documents of the arrays.
+    """
+    root = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": {"Conventions": CONVENTIONS, "dkdist": commit},
+    }
+    groups = {name.rpartition("/")[0] for name in arrays} - {""}
+    nodes = {**{name: json.loads(group_document()) for name in sorted(groups)}, **arrays}
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": nodes}
+    document = dump_json({**root, "consolidated_metadata": consolidated})
+    return document if len(document) <= MAX_CONSOLIDATED_BYTES else dump_json(root)
+
+
+def bytes_document(shape: tuple[int, ...], chunk: tuple[int, ...], dimension_names: tuple[str, ...]) -> bytes:
+    """Serialize the metadata of a Zarr array of bytes, whose chunks are stored without a codec."""
+    return dump_json(
+        {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": shape,
+            "data_type": "uint8",
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "codecs": [{"name": "bytes"}],
+            "fill_value": 0,
+            "dimension_names": dimension_names,
+            "attributes": {},
+        }
+    )
+
+
+def put_groups(store: Store, names: Iterable[str]) -> None:
+    """Create the Zarr groups that do not exist."""
+    for key in missing_keys(store, [f"{name}/{DOCUMENT}" for name in names]):
+        put_bytes(store, key, group_document())
+
+
+def put_table(store: Store, key: str, data: bytes) -> TableRecord:
+    """Write a serialized table of checksums as the chunk of an array; return its record."""
+    folder = key.removesuffix("/c/0")
+    name = folder.rpartition("/")[2]
+    # a dimension of its own, because xarray requires equal sizes of equal dimensions in a group
+    document = bytes_document((len(data),), (len(data),), (f"bytes_{name}",))
+    put_bytes(store, f"{folder}/{DOCUMENT}", document)
+    put_bytes(store, key, data)
+    return make_record(key, data)

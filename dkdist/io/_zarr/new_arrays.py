@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +31,13 @@ CHUNKS_PER_SHARD = 32
 MAX_UNSHARDED_CHUNKS = (
     10_000  # maximum number of files per array on a disk without shards; tests/store/test_round_trip.py
 )
+
+LONG_NAMES = {  # attributes of the CF conventions; docs/format.md
+    "points": "points, set after set",
+    "offsets": "row of points where each set begins, and the number of points",
+    "weights": "weights of the points",
+    "ids": "identifiers of the sets",
+}
 
 Shards = int | Literal["auto"] | None
 
@@ -62,23 +69,32 @@ def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | N
     if shards is not None and shards % rows:
         raise ValueError(f"shards must be a multiple of the {rows} points per chunk; got {shards}.")
     fill = np.nan if dtype == "float32" else 0
-    arrays = {"points": new_metadata(trailing, np.dtype(dtype), rows, fill, "lz4", shards)}
-    arrays["points"]["attributes"] = {"created": created}
-    arrays["offsets"] = new_metadata((), np.int64, OFFSETS_CHUNK_ROWS, -1, "zstd")
+    dimensions = ("point", "column")
+    arrays = {"points": new_metadata(trailing, np.dtype(dtype), rows, fill, "lz4", dimensions, shards)}
+    arrays["offsets"] = new_metadata((), np.int64, OFFSETS_CHUNK_ROWS, -1, "zstd", ("offset",))
     if "weights" in form:
-        arrays["weights"] = new_metadata(form["weights"][1], np.float32, rows, np.nan, "lz4", shards)
-    return arrays | {name: _column(*kind) for name, kind in form.items() if name not in ROW_ARRAYS}
+        dimensions = ("point", "weight")
+        arrays["weights"] = new_metadata(
+            form["weights"][1], np.float32, rows, np.nan, "lz4", dimensions, shards
+        )
+    arrays |= {name: _column(name, *kind) for name, kind in form.items() if name not in ROW_ARRAYS}
+    for name, text in LONG_NAMES.items():
+        if name in arrays:
+            arrays[name]["attributes"] = {"long_name": text}
+    arrays["points"]["attributes"]["created"] = created
+    return arrays
 
 
-def _column(dtype: str, trailing: tuple[int, ...]) -> Metadata:
+def _column(name: str, dtype: str, trailing: tuple[int, ...]) -> Metadata:
     """Return the metadata of a target or of the ids, one entry per set."""
+    # targets of different widths are in one group, where xarray requires equal sizes of equal dimensions
+    dimensions = ("set", f"{name.removeprefix('targets/')}_column")
     if dtype == "str":
-        return new_metadata((), "string", STRINGS_CHUNK_ROWS, "", "zstd")
+        return new_metadata((), "string", STRINGS_CHUNK_ROWS, "", "zstd", dimensions)
     kind = np.dtype(dtype)
     fill = np.nan if kind.kind == "f" else kind.type(0)
-    return new_metadata(
-        trailing, kind, min(OFFSETS_CHUNK_ROWS, _default_chunk_rows(dtype, trailing)), fill, "zstd"
-    )
+    rows = min(OFFSETS_CHUNK_ROWS, _default_chunk_rows(dtype, trailing))
+    return new_metadata(trailing, kind, rows, fill, "zstd", dimensions)
 
 
 def _default_chunk_rows(dtype: str, trailing: tuple[int, ...]) -> int:
@@ -88,9 +104,18 @@ def _default_chunk_rows(dtype: str, trailing: tuple[int, ...]) -> int:
 
 
 def new_metadata(
-    trailing: tuple[int, ...], dtype: Any, rows: int, fill: Any, codec: str, shard_rows: int | None = None
+    trailing: tuple[int, ...],
+    dtype: Any,
+    rows: int,
+    fill: Any,
+    codec: str,
+    dimension_names: Sequence[str],
+    shard_rows: int | None = None,
 ) -> Metadata:
-    """Return the metadata of an array of length 0 with codecs blosc(codec, shuffle) and crc32c."""
+    """Return the metadata of an array of length 0 with codecs blosc(codec, shuffle) and crc32c.
+
+    ``dimension_names`` may be longer than the shape.
+    """
     scratch = MemoryStore()
     zarr.create_array(
         scratch,
@@ -99,6 +124,7 @@ def new_metadata(
         shards=None if shard_rows is None else (shard_rows, *trailing),
         dtype=dtype,
         fill_value=fill,
+        dimension_names=dimension_names[: 1 + len(trailing)],
         compressors=[BloscCodec(cname=codec, shuffle="shuffle"), Crc32cCodec()],  # type: ignore[arg-type]
     )
     (document,) = get_bytes(scratch, [DOCUMENT])

@@ -15,6 +15,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,16 @@ from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, VLenUTF8Codec
 
 from dkdist.io._zarr._zarr_private import sync
-from dkdist.io._zarr.checksums import U32, ChunkChecksums, CodecInfo, Table, codec_info, object_key
+from dkdist.io._zarr.checksums import (
+    COMMITS,
+    EARLIER_TABLE_KEY,
+    U32,
+    ChunkChecksums,
+    CodecInfo,
+    Table,
+    codec_info,
+    object_key,
+)
 from dkdist.io._zarr.location.address import StoreLocation, get_bytes, list_names, put_bytes
 
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
@@ -64,7 +74,7 @@ def _codec_config(codec: Any) -> dict[str, Any]:
     return configuration
 
 
-OBSOLETE_NAME = re.compile(r"(?:table|tail)\.(\d+)\..+")
+COMMIT_NAME = re.compile(r"(\d+)-.+")
 
 
 def merge_tails(
@@ -94,14 +104,19 @@ def _merge_tail(
         os.replace(os.path.join(address.path, checksums.tail_key), os.path.join(address.path, key))
 
 
-def remove_obsolete(store: Store, generation: int) -> None:
-    """Remove tables and tails of commits before a generation, and of unfinished writers."""
+def remove_obsolete(store: Store, generation: float = inf, table_key: str = "") -> None:
+    """Remove tables and tails of commits before a generation, and of unfinished writers.
+
+    ``table_key`` is the key of the previous table.
+    """
     # best effort: credentials may allow writing but not listing or deleting
     with contextlib.suppress(OSError):
-        for name in list_names(store, "points"):
-            match = OBSOLETE_NAME.fullmatch(name)
+        for name in list_names(store, COMMITS):
+            match = COMMIT_NAME.fullmatch(name)
             if match is not None and int(match[1]) < generation:
-                sync(store.delete(f"points/{name}"))
+                sync(store.delete_dir(f"{COMMITS}/{name}"))
+        if EARLIER_TABLE_KEY.fullmatch(table_key):
+            sync(store.delete(table_key))
 
 
 def _matches_checksums(data: bytes | None, expected: U32 | None, coding: CodecInfo) -> bool:

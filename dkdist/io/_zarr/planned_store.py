@@ -20,15 +20,15 @@ from dkdist._utils.concurrency import prefetch
 from dkdist.io._zarr.batches import Batch, Columns, Form, origin_attribute
 from dkdist.io._zarr.checksums import U32, ChunkChecksums, new_table_key, object_key
 from dkdist.io._zarr.growing_array import ChunkWriterThreads, GrowingArray
-from dkdist.io._zarr.layout import ROW_ARRAYS, Commit, Metadata, array_of
+from dkdist.io._zarr.layout import ROW_ARRAYS, Commit, Metadata, array_of, group_document
 from dkdist.io._zarr.lease import WriterLease, new_lease
 from dkdist.io._zarr.location.address import StoreLocation, as_location, get_bytes, missing_keys, put_bytes
 from dkdist.io._zarr.new_arrays import Shards, check_chunks, closing_order, new_arrays, row_bytes, shard_rows
 from dkdist.io._zarr.set_writer import commit_arrays, new_generation
-from dkdist.io.errors import StoreFormatError
+from dkdist.io.errors import DOCUMENT, StoreFormatError
 from dkdist.sets.labels import Names
 
-STOP_KEY = ".dkdist-stopped"
+STOP_KEY = f"stopped/{DOCUMENT}"
 
 
 class StoppedError(Exception):
@@ -90,8 +90,16 @@ class PartWriter:
         return PartResult(columns, {name: array.sums for name, array in growing.items()})
 
     def _growing(self, name: str, start: int, threads: ChunkWriterThreads) -> GrowingArray:
-        writing = self._writing
-        return GrowingArray(self.lease.store, name, self.arrays[name], start, None, writing, threads=threads)
+        return GrowingArray(
+            self.lease.store,
+            name,
+            self.arrays[name],
+            start,
+            None,
+            self._writing,
+            threads=threads,
+            declare=self.lease.declare,
+        )
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -148,6 +156,8 @@ class PlannedStore:
         with closing(ChunkWriterThreads(self._lease.store)) as self._threads:
             try:
                 self._lease.begin(clear=True)
+                for name, metadata in self._metadata.items():
+                    self._lease.declare(name, metadata, n_points if name in ROW_ARRAYS else len(edges))
                 self._rows: dict[str, list[U32]] = {n: [] for n in self._metadata if n in ROW_ARRAYS}
                 self._columns = {n: self._growing(n, 0) for n in self._metadata if n not in ROW_ARRAYS}
                 self._columns["offsets"].append(edges)
@@ -178,7 +188,8 @@ class PlannedStore:
     def writer(self) -> PartWriter:
         """Writer that tasks use for their part."""
         rows = {name: m for name, m in self._metadata.items() if name in ROW_ARRAYS}
-        return PartWriter(self._lease, rows, str(self._commit.generation).encode())
+        stop_mark = group_document({"dkdist": {"stopped": self._commit.generation}})
+        return PartWriter(self._lease, rows, stop_mark)
 
     def bounds(self, target_bytes: int, starts: I64) -> I64:
         """Return boundaries of parts of about ``target_bytes``.
@@ -235,6 +246,7 @@ class PlannedStore:
             self._lease.writing,
             checksums,
             threads=self._threads,
+            declare=self._lease.declare,
         )
 
     def _require_written(self, start: int, stop: int) -> None:

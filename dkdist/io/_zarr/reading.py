@@ -274,6 +274,12 @@ class CommitReader:
         """Checksums of all chunks, from the last commit that was read; empty for a store without them."""
         return self._table[1]
 
+    @property
+    def table_key(self) -> str:
+        """Key of the table of checksums; empty for a store without one."""
+        record, _ = self._table
+        return "" if record is None else record.key
+
     def _read_layout(self) -> tuple[Commit, dict[str, Metadata]]:
         """Read the current commit and the metadata of its arrays; updates the table of checksums."""
         before: TableRecord | None = None

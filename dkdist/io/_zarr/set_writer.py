@@ -38,15 +38,22 @@ from dkdist.io._zarr.batches import (
     require_same_form,
     require_same_names,
 )
-from dkdist.io._zarr.checksums import Table, encode_table, make_record, new_table_key, tail_key
+from dkdist.io._zarr.checksums import COMMITS, Table, encode_table, new_table_key, tail_key
 from dkdist.io._zarr.growing_array import ChunkWriterThreads, GrowingArray
-from dkdist.io._zarr.layout import ROW_ARRAYS, Commit, checksum, group_document
-from dkdist.io._zarr.lease import WriterLease, after_commit, new_lease
-from dkdist.io._zarr.location.address import StoreLocation, as_location, put_bytes
+from dkdist.io._zarr.layout import (
+    ROW_ARRAYS,
+    Commit,
+    checksum,
+    put_groups,
+    put_table,
+    root_document,
+)
+from dkdist.io._zarr.lease import WriterLease, after_commit, append_lease, new_lease
+from dkdist.io._zarr.location.address import StoreLocation, as_location
 from dkdist.io._zarr.new_arrays import check_chunks, closing_order, new_arrays
 from dkdist.io._zarr.packed import merge_tails, remove_obsolete
 from dkdist.io._zarr.reading import CommitReader
-from dkdist.io.errors import DOCUMENT, StoreFormatError
+from dkdist.io.errors import StoreFormatError
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import as_names
 
@@ -110,14 +117,14 @@ class SetWriter:
 
     Parameters
     ----------
-    store : path, URL or Zarr store object
+    store : path, URL, Zarr store object or icechunk repository
     n_dims : int
         The dimension d of the points.
     mode : "w" or "a"
         "w" writes a new store, "a" appends to one.
     overwrite : bool
-        Allow mode "w" to replace a committed store. On a local path the old store remains readable until the new one
-        is committed; elsewhere it is cleared at the first `append`.
+        Allow mode "w" to replace a committed store. On a local path or in an icechunk repository the old store remains
+        readable until the new one is committed; elsewhere it is cleared at the first `append`.
     chunk_rows : int, optional
         Points per chunk in a new store, a power of two; by default about 1 MiB. Reading is fast for chunks of
         256 KiB to 4 MiB that are at most an eighth of a block of work.
@@ -142,7 +149,8 @@ class SetWriter:
     A store has one `origin` (see `SampleSets`), inferred from the first batch; later batches are stored relative to it,
     and raise if float32 is too coarse there. Leaving the ``with`` block commits; an exception inside it does not.
     Memory: eight chunks (or a shard) of each array, the batch, and 16 bytes per id; the first append reads the ids of
-    the store. Of two writers to one store the later one continues; the earlier one raises.
+    the store. Of two writers to one store the later one continues; the earlier one raises. Of two that replace a local
+    path, write a zip file or an icechunk repository, the first to commit wins.
 
     Examples
     --------
@@ -173,7 +181,7 @@ class SetWriter:
             raise ValueError(f"n_dims must be at least 1; got {n_dims}.")
         check_bool("overwrite", overwrite)
         check_chunks(chunk_rows, shards)
-        self.address: StoreLocation = as_location(store)
+        self.address: StoreLocation = as_location(store).latest()
         self.n_dims = n_dims
         self._chunk_rows, self._shards = chunk_rows, shards
         self._arrays: dict[str, GrowingArray] = {}
@@ -192,7 +200,7 @@ class SetWriter:
             self._origin = np.array(self._old.commit.origin or (0.0,) * n_dims)
             require_same_names(self._names, self._old.commit.names, self.address.label)
             self._names = self._old.commit.names
-            self._lease = WriterLease(self.address, self._old.commit.generation)
+            self._lease = append_lease(self.address, self._old.commit.generation)
         else:
             self._lease, self._replaced = new_lease(self.address, overwrite=overwrite)
         self._threads = ChunkWriterThreads(self._lease.store)
@@ -292,13 +300,15 @@ class SetWriter:
         commit = replace(self._commit, n_sets=n_sets, n_points=n_points, alphabet=self._alphabet)
         if self._old is None:
             commit = replace(commit, origin=origin_attribute(self._origin), names=self._names)
+        if self._old is not None and self._lease.isolated:
+            remove_obsolete(self._lease.store, commit.generation, self._old.table_key)
         commit_arrays(self._lease, commit, self._arrays, self._table_key)
-        if self._old is not None:
+        if self._old is not None and not self._lease.isolated:
             # partial last chunks that are not merged keep their own keys, where readers find them until the next writer
             with after_commit(self.address.label):
                 with contextlib.suppress(OSError):
                     self._merge_tails({name: array.checksums() for name, array in self._arrays.items()})
-                remove_obsolete(self._lease.store, commit.generation)
+                remove_obsolete(self._lease.store, commit.generation, self._old.table_key)
 
     def _merge_tails(self, table: Table) -> None:
         assert self._old is not None
@@ -344,8 +354,9 @@ class SetWriter:
                 None if self._old is None else partial(self._old.entries, name),
                 self._lease.writing,
                 table.get(name),
-                tail_key(self._table_key, position),
+                "" if self._lease.isolated else tail_key(self._table_key, position),
                 threads=self._threads,
+                declare=self._lease.declare,
             )
         if self._old is None:
             self._arrays["offsets"].append(np.zeros(1, np.int64))
@@ -355,15 +366,14 @@ def commit_arrays(
     lease: WriterLease, commit: Commit, arrays: Mapping[str, GrowingArray], table_key: str
 ) -> None:
     """Commit completed arrays: write the table of checksums, then the root document."""
-    if any(name.startswith("targets/") for name in arrays):
-        put_bytes(lease.store, f"targets/{DOCUMENT}", group_document())
+    has_targets = any(name.startswith("targets/") for name in arrays)
     metadata = {name: array.metadata for name, array in arrays.items()}
     data = encode_table({name: array.checksums() for name, array in arrays.items()})
     lease.require_held()
-    put_bytes(lease.store, table_key, data)
-    record = make_record(table_key, data).attrs()
+    put_groups(lease.store, [COMMITS, *(["targets"] if has_targets else [])])
+    record = put_table(lease.store, table_key, data).attrs()
     attrs = {**commit.attrs(), "checksum": checksum(commit, metadata), "table": record}
-    lease.commit(group_document({"dkdist": {**attrs, "arrays": sorted(arrays)}}))
+    lease.commit(root_document({**attrs, "arrays": sorted(arrays)}, metadata))
 
 
 def new_generation(replaced: int) -> int:

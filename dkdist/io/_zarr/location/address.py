@@ -1,4 +1,4 @@
-"""Locations of stores: local directories, zip files, URLs, and Zarr store objects.
+"""Locations of stores: local directories, zip files, URLs, Zarr store objects, and icechunk repositories.
 
 A `StoreLocation` is small to pickle; `open` creates a Zarr store in any process. Credentials of a URL come from the
 environment and the configuration of fsspec of each process; a store object contains its options. Labels contain no
@@ -21,6 +21,7 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore, StorePath, ZipSto
 from dkdist.io._zarr._zarr_private import default_buffer_prototype, sync
 from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io._zarr.location.exchange import restore
+from dkdist.io._zarr.location.icechunk import IcechunkPlace, is_repository, session_of
 from dkdist.io._zarr.location.remote import RemoteStore
 from dkdist.io._zarr.location.web import secrets_in, secrets_of, url_label, web_options, without_secrets
 from dkdist.io._zarr.location.zipped import open_zip, require_no_zip_bomb
@@ -32,9 +33,9 @@ WEB_PREFIXES = ("http://", "https://")
 
 @dataclass(frozen=True, repr=False)
 class StoreLocation:
-    """An absolute local path, a URL, or a Zarr store object."""
+    """An absolute local path, a URL, a Zarr store object, or an icechunk repository or store."""
 
-    place: str | Store
+    place: str | Store | IcechunkPlace
 
     @property
     def path(self) -> str | None:
@@ -47,10 +48,19 @@ class StoreLocation:
         return _is_path(self.place) and self.place.lower().endswith(".zip") and not os.path.isdir(self.place)
 
     @property
+    def replaces_atomically(self) -> bool:
+        """Whether a store stays readable until the commit of the store that replaces it."""
+        if isinstance(self.place, IcechunkPlace):
+            return is_repository(self.place.source)
+        return _is_path(self.place)
+
+    @property
     def label(self) -> str:
         """Name of the store in messages and task keys, without secrets."""
         if isinstance(self.place, str):
             return self.place if _is_path(self.place) else url_label(self.place)
+        if isinstance(self.place, IcechunkPlace):
+            return self.place.label
         return without_secrets(str(self.place), self.secrets)
 
     @property
@@ -80,6 +90,8 @@ class StoreLocation:
         return store if isinstance(store, LOCAL_STORES) else RemoteStore(store, self.label, self.secrets)
 
     def _open_other(self, *, read_only: bool) -> Store:
+        if isinstance(self.place, IcechunkPlace):
+            return self.place.open(read_only=read_only)
         if isinstance(self.place, Store):
             return sync(StorePath.open(self.place, "", mode=None)).store  # opens zip files
         return open_zip(self.place) if self.zipped else _open_url(self.place, read_only=read_only)
@@ -87,11 +99,14 @@ class StoreLocation:
     def signature(self, store: Store, key: str) -> Hashable:
         """Return a value that changes whenever an object is rewritten.
 
-        Costs one stat on a local disk, nothing for an open zip file, and elsewhere one request for the whole object.
+        Costs one stat on a local disk, nothing for an open zip file or a snapshot, and elsewhere one request for the
+        whole object.
         """
         folder = self.path
         if folder is None:
-            return None if self.zipped else get_bytes(store, [key])[0]
+            session = session_of(store)
+            is_constant = self.zipped or (session is not None and session.read_only)
+            return None if is_constant else get_bytes(store, [key])[0]
         path = os.path.join(folder, key)
         status = _stat(path)
         if status is None:
@@ -101,11 +116,38 @@ class StoreLocation:
             raise FileNotFoundError(f"there is no store at {self.label}. {_missing_store_hint(folder)}")
         return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)
 
+    def for_writing(self) -> StoreLocation:
+        """Return the location of one writer: in an icechunk repository, the store of a new session."""
+        if not isinstance(self.place, IcechunkPlace):
+            return self
+        self.require_writable()
+        return StoreLocation(IcechunkPlace(self.place.open(read_only=False)))
+
+    def pinned(self) -> StoreLocation:
+        """Return the location for readers: in an icechunk repository, at its last snapshot."""
+        return StoreLocation(self.place.pinned()) if isinstance(self.place, IcechunkPlace) else self
+
+    def latest(self) -> StoreLocation:
+        """Return the location for appends: in an icechunk repository, at the last commit of the branch."""
+        return StoreLocation(self.place.latest()) if isinstance(self.place, IcechunkPlace) else self
+
+    def at_snapshot(self, snapshot: str) -> StoreLocation:
+        """Return the location at a snapshot of an icechunk repository; ValueError for other locations."""
+        if not isinstance(self.place, IcechunkPlace):
+            raise ValueError(
+                f"snapshot must be omitted for {self.label}, which has no history; got {snapshot!r}. Pass an icechunk "
+                "repository to read its snapshots."
+            )
+        return StoreLocation(self.place.at(snapshot))
+
     def require_writable(self) -> None:
-        """Raise for read-only locations: zip files, web servers, read-only store objects."""
+        """Raise for locations without writable objects: zip files, web servers, read-only store objects."""
+        if isinstance(self.place, IcechunkPlace):
+            self.place.require_writable()
         if self.zipped or isinstance(self.place, ZipStore):
             raise PermissionError(
-                f"{self.label} is a zip file, which is read-only. Write to a directory and zip its content."
+                f"{self.label} is a zip file, which is written as a whole. Pass the path of a zip file to write or "
+                "append sets; write features to a directory and zip its content."
             )
         if isinstance(self.place, str) and self.place.startswith(WEB_PREFIXES):
             raise PermissionError(
@@ -121,10 +163,15 @@ def as_location(store: Any) -> StoreLocation:
         return store
     if isinstance(store, LocalStore):
         return StoreLocation(os.path.abspath(os.path.expanduser(store.root)))
+    if is_repository(store) or session_of(store) is not None:
+        return StoreLocation(IcechunkPlace(store))
     if isinstance(store, Store):
         return StoreLocation(store)
     if not isinstance(store, (str, os.PathLike)):
-        raise TypeError(f"store must be a path, a URL or a Zarr store object; got {type(store).__name__}.")
+        raise TypeError(
+            "store must be a path, a URL, a Zarr store object or an icechunk repository; got "
+            f"{type(store).__name__}."
+        )
     text = os.fspath(store)
     if not text:
         raise ValueError("store must be a path or a URL; got an empty string.")
@@ -181,7 +228,7 @@ def missing_keys(store: Store, keys: Sequence[str]) -> list[str]:
     return [key for key, exists in zip(keys, sync(check()), strict=True) if not exists]
 
 
-def _is_path(place: str | Store) -> TypeGuard[str]:
+def _is_path(place: str | Store | IcechunkPlace) -> TypeGuard[str]:
     return isinstance(place, str) and "://" not in place and "::" not in place
 
 

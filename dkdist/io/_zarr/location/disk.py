@@ -74,6 +74,20 @@ class DiskStore(LocalStore):
         """Whether a regular file exists."""
         return await asyncio.to_thread(self.is_there, key)
 
+    async def delete(self, key: str) -> None:
+        """Remove a file, and then its folder if it is empty: Zarr warns of folders without metadata."""
+        await super().delete(key)
+        folder = os.path.dirname(key)
+        if folder:
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.join(self._folder, folder))
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Remove a folder inside the store."""
+        with contextlib.suppress(FileNotFoundError):
+            self._require_inside(prefix)
+            await super().delete_dir(prefix)
+
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """List the names directly under a prefix, without partial files."""
         async for name in super().list_dir(prefix):

@@ -3,6 +3,7 @@
     .NAME.writing-TOKEN/owner     host name; locked while the writer lives
     .NAME.writing-TOKEN/store     the new store
     .NAME.writing-TOKEN/old       the old store between two moves, if names cannot be exchanged
+    .NAME.writing-TOKEN/archive   the new store as a zip file
 
 Each writer has its own staging folder next to the path. A later writer on the same host removes folders whose lock is
 free; without file locks they remain.
@@ -34,7 +35,7 @@ from dkdist.io.errors import StoreFormatError
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None  # not available on Windows
 SYSTEM: str = sys.platform
 
-STORE, OLD, OWNER = "store", "old", "owner"
+STORE, OLD, ARCHIVE, OWNER = "store", "old", "archive", "owner"
 UNSUPPORTED_ERRNOS = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 LOCK_UNSUPPORTED_ERRNOS = {*UNSUPPORTED_ERRNOS, errno.EBADF, errno.ENOLCK}
 RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "ppc64le": 357, "s390x": 347, "loongarch64": 276}
@@ -150,14 +151,15 @@ def lock(handle: int, *, wait: bool, shared: bool = False) -> bool:
 
 @contextlib.contextmanager
 def commit_lock(path: str) -> Iterator[None]:
-    """Hold an exclusive lock of the folder at a path for one commit; no-op without folder locks.
+    """Hold an exclusive lock of the folder or zip file at a path for one commit; no-op without file locks.
 
-    The system releases the lock when the process ends. If the folder was exchanged while waiting, the new folder is
+    The system releases the lock when the process ends. If the path was exchanged while waiting, its new content is
     locked instead.
     """
     while True:
         try:
-            handle = os.open(path, os.O_RDONLY) if fcntl is not None and os.path.isdir(path) else None
+            can_lock = fcntl is not None and (os.path.isdir(path) or os.path.isfile(path))
+            handle = os.open(path, os.O_RDONLY) if can_lock else None
         except (FileNotFoundError, NotADirectoryError):
             continue
         if handle is None:
@@ -261,7 +263,7 @@ class StagingFolder:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)  # keeps links to the store valid
-        self._folder = f"{staging_prefix(self.path)}{uuid.uuid4().hex}"
+        self.folder = f"{staging_prefix(self.path)}{uuid.uuid4().hex}"
         self._owner: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -270,7 +272,7 @@ class StagingFolder:
     @property
     def store(self) -> str:
         """Path of the new store."""
-        return os.path.join(self._folder, STORE)
+        return os.path.join(self.folder, STORE)
 
     def make(self) -> None:
         """Remove folders of dead writers and create this folder; on failure leave nothing."""
@@ -298,15 +300,18 @@ class StagingFolder:
         """Create folder and owner file; other writers may remove the folder while it is empty."""
         for _ in range(MAX_CREATE_ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
-                os.mkdir(self._folder)
-                self._owner = os.open(os.path.join(self._folder, OWNER), CREATE_FLAGS | SAFE_FLAGS, 0o666)
+                os.mkdir(self.folder)
+                self._owner = os.open(os.path.join(self.folder, OWNER), CREATE_FLAGS | SAFE_FLAGS, 0o666)
                 return
-        raise FileNotFoundError(errno.ENOENT, f"other writers repeatedly removed {self._folder}")
+        raise FileNotFoundError(errno.ENOENT, f"other writers repeatedly removed {self.folder}")
+
+    def prepare(self) -> None:
+        """Do what takes long before `publish`."""
 
     def publish(self) -> None:
         """Replace the store at the path by the new store; on failure change nothing."""
         try:
-            atomic_replace(self._folder, self.path)
+            atomic_replace(self.folder, self.path)
         except OSError as error:
             if error.errno in OCCUPIED_ERRNOS:
                 raise StoreFormatError(
@@ -322,12 +327,12 @@ class StagingFolder:
     def finish(self) -> None:
         """Flush the exchange to disk and remove the old store."""
         flush_folder(os.path.dirname(self.path))
-        flush_folder(self._folder)
+        flush_folder(self.folder)
         self.remove()
 
     def remove(self) -> None:
         """Remove the folder and its content, as far as possible."""
-        _remove_tree(self._folder)
+        _remove_tree(self.folder)
         if self._owner is not None:
             os.close(self._owner)
             self._owner = None
@@ -355,6 +360,8 @@ def _remove_tree(folder: str) -> None:
     """Remove a folder, the owner file last, so that an interrupted removal can be detected."""
     for name in (OLD, STORE):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(folder, ARCHIVE))
     with contextlib.suppress(OSError):
         if set(os.listdir(folder)) <= {OWNER}:
             shutil.rmtree(folder)

@@ -111,6 +111,7 @@ RETRYABLE_CLASSES = {
     *("ClientConnectionError", "ClientPayloadError"),  # aiohttp
     *("FSTimeoutError", "IncompleteRead", "JoinError"),  # fsspec, http.client, obstore
 }
+CLIENT_LIBRARIES = {"aiohttp", "aiobotocore", "botocore", "fsspec", "icechunk", "obstore", "s3fs", "yarl"}
 PERMANENT_CLASSES = {"SSLError", "ClientSSLError", "ClientConnectorCertificateError"}
 CREDENTIAL_CLASSES = {
     *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"),
@@ -167,7 +168,7 @@ def is_retryable(error: BaseException) -> bool:
 
 def is_client_error(error: BaseException) -> bool:
     """Whether a storage client raised the error, not Python, Zarr or a store of the user."""
-    return _library(error) in {"aiohttp", "aiobotocore", "botocore", "fsspec", "obstore", "s3fs", "yarl"}
+    return _library(error) in CLIENT_LIBRARIES
 
 
 def _library(error: BaseException) -> str:
