@@ -29,6 +29,9 @@ from dkdist._utils.archives import ArchiveError, as_archive_error, read_header
 class BlockCache(Protocol):
     """Cache of blocks by index."""
 
+    def __contains__(self, i: object) -> bool:
+        """Return whether block i is in the cache."""
+
     def get(self, i: int) -> Array | None:
         """Return block i, or None."""
 
@@ -45,6 +48,9 @@ class _FolderCache:
 
     def __init__(self, path: str) -> None:
         self.path = path
+
+    def __contains__(self, i: object) -> bool:
+        return os.path.exists(self._file(i))
 
     def get(self, i: int) -> Array | None:
         path = self._file(i)
@@ -80,6 +86,11 @@ class CachedBlock:
     cache: BlockCache
     i: int
     task: BlockTask
+
+    @property
+    def uncached_task(self) -> BlockTask | None:
+        """Task of a block that is not in the cache, else None."""
+        return None if self.i in self.cache else self.task
 
     def __call__(self, *values: Any) -> Any:
         block = self.cache.get(self.i)

@@ -127,8 +127,12 @@ def _map_graph(
     name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_shared-{uuid.uuid4().hex}"
     graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
     failed: list[int] = []  # shared by the threads of this run
+    # Dask runs independent tasks in any order, but data are requested ahead in the order of the jobs: a job waits for
+    # those of the window before the last
+    window = len(jobs) if ahead[0] is None else default_window(blocks.local)
     for j, job in enumerate(jobs):
-        task = job_task((name, j), TaskRef(shared), blocks, job, ahead=(ahead[0], ahead[1] + j))
+        after = [TaskRef((name, k)) for k in range(max(0, j - 2 * window), j - window + 1)]
+        task = job_task((name, j), TaskRef(shared), blocks, job, after, (ahead[0], ahead[1] + j))
         graph[name, j] = Task(task.key, _run_unless_failed, failed, j, task.func, *task.args)
     return graph, [(name, j) for j in range(len(jobs))]
 

@@ -80,7 +80,7 @@ def test_kept_objects_are_limited(monkeypatch: Any) -> None:
     store, _ = make()
     sets = dk.open_sets(store, block_sets=200)
     fit(sets)
-    kept = sets._reader.store._objects.values()
+    kept = [*sets._reader.store._kept.values(), *sets._reader.store._requested.values()]
     assert sum(map(read_ahead._n_bytes, kept)) <= 40_000
     assert len(kept) < N_CHUNKS / 2
 

@@ -19,7 +19,7 @@ from dkdist.io._zarr.location.remote import AsyncStoreWrapper
 
 # Encoded bytes kept or in flight, per store and process: tens of chunks of 1 MiB. More hides longer latencies and takes
 # memory (python benchmarks/object_store.py)
-MAX_READ_AHEAD_BYTES = 64 * 2**20
+MAX_READ_AHEAD_BYTES = 128 * 2**20
 MEMORY_DIVISOR = 32  # of the memory limit of the process (python benchmarks/object_store.py)
 
 
@@ -29,7 +29,10 @@ class ReadAheadStore(AsyncStoreWrapper):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.max_bytes = min(MAX_READ_AHEAD_BYTES, memory_limit() // MEMORY_DIVISOR)
-        self._objects: OrderedDict[str, asyncio.Task[Buffer | None]] = OrderedDict()
+        self._requested: dict[str, asyncio.Task[Buffer | None]] = {}  # not read yet
+        self._kept: OrderedDict[str, asyncio.Task[Buffer | None]] = (
+            OrderedDict()
+        )  # the last one read is at the end
 
     def _with_store(self, store: Store) -> ReadAheadStore:
         return ReadAheadStore(store)
@@ -39,13 +42,14 @@ class ReadAheadStore(AsyncStoreWrapper):
 
         async def start() -> None:
             for key in keys:
-                self._request(key)
+                if key not in self._requested:
+                    self._requested[key] = self._kept.pop(key) if key in self._kept else self._request(key)
 
         sync(start())
 
     def clear(self) -> None:  # type: ignore[override]
         """Forget all objects, which another process may have replaced."""
-        self._objects = OrderedDict()
+        self._requested, self._kept = {}, OrderedDict()
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
@@ -53,33 +57,29 @@ class ReadAheadStore(AsyncStoreWrapper):
         """Read an object, if possible a kept or requested one; metadata and byte ranges are always read."""
         if byte_range is not None or "/c/" not in key:
             return await self._store.get(key, prototype, byte_range)
-        objects, task = self._objects, self._request(key)
+        kept = self._kept
+        task = self._requested.pop(key, None) or kept.get(key) or self._request(key)
+        kept[key] = task
+        kept.move_to_end(key)
         try:
             value = await asyncio.shield(task)
         except BaseException:
-            objects.pop(key, None)
+            kept.pop(key, None)
             raise
         self._evict()
         return value
 
     def _request(self, key: str) -> asyncio.Task[Buffer | None]:
-        task = self._objects.get(key)
-        if task is None:
-            task = asyncio.ensure_future(self._store.get(key, default_buffer_prototype()))
-            task.add_done_callback(_retrieve_error)
-            self._objects[key] = task
-        self._objects.move_to_end(key)
+        task = asyncio.ensure_future(self._store.get(key, default_buffer_prototype()))
+        task.add_done_callback(_retrieve_error)
         return task
 
     def _evict(self) -> None:
-        """Remove the objects that were requested first while the others fill the cache."""
-        sizes = {key: _n_bytes(task) for key, task in self._objects.items()}
-        total = sum(sizes.values())
-        for key, size in sizes.items():
-            if total <= self.max_bytes:
-                return
-            total -= size
-            del self._objects[key]
+        """Remove the objects that were read first while all of them fill the cache."""
+        total = sum(map(_n_bytes, [*self._requested.values(), *self._kept.values()]))
+        while total > self.max_bytes and self._kept:
+            _, task = self._kept.popitem(last=False)
+            total -= _n_bytes(task)
 
 
 def _n_bytes(task: asyncio.Task[Buffer | None]) -> int:
