@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +22,8 @@ from dkdist._utils.memory_budget import (
     resident_bytes,
 )
 from dkdist.linear.ridge_statistics import tile_rows
+
+resource = pytest.importorskip("resource", reason="limits of processes are of POSIX")
 
 MB = 2**20
 ROOT = Path(__file__).parents[1]

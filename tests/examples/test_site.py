@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import runpy
 import subprocess
@@ -102,9 +103,51 @@ def test_shapes(monkeypatch):
     assert near < far / 2
 
 
-def test_cluster(monkeypatch, capsys):
-    tutorial("7_cluster", monkeypatch)
-    assert "bit-identical: True" in capsys.readouterr().out
+PAGES_AND_PROCESSES = """
+import os, urllib.request
+base = f"http://127.0.0.1:{cluster.scheduler.http_server.port}"
+for page in ("status", "tasks", "dkdist"):
+    with urllib.request.urlopen(f"{base}/{page}", timeout=10) as answer:
+        print(answer.status, page)
+print(len({os.getpid(), *client.run(os.getpid).values()}), "processes")
+"""
+
+
+@pytest.mark.network
+def test_cluster(tmp_path):
+    """Execute the notebook that the site offers, on two worker processes with the dashboard."""
+    for module in ("bokeh", "ipykernel", "nbclient", "nbformat", "sphinx_gallery"):
+        pytest.importorskip(module, reason=f"{module} is missing: pip install 'dkdist[network]'")
+    import nbclient
+    import nbformat
+    from sphinx_gallery.gen_gallery import DEFAULT_GALLERY_CONF
+    from sphinx_gallery.notebook import jupyter_notebook
+    from sphinx_gallery.py_source_parser import split_code_and_text_blocks
+
+    _, blocks = split_code_and_text_blocks(str(DOCS / "tutorials" / "7_cluster.py"))
+    content = jupyter_notebook(blocks, dict(DEFAULT_GALLERY_CONF), str(DOCS / "tutorials"))
+    notebook = nbformat.reads(json.dumps(content), as_version=4)
+    (closing,) = [i for i, cell in enumerate(notebook.cells) if cell.source.startswith("client.close()")]
+    notebook.cells.insert(closing, nbformat.v4.new_code_cell(PAGES_AND_PROCESSES))
+    folder = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=120, resources=folder).execute()
+
+    (shown,) = [cell for cell in notebook.cells if cell.source.endswith("\nclient")]
+    assert "/status" in shown.outputs[-1].data["text/html"]
+    printed = [
+        "".join(out.text for out in cell.get("outputs", []) if "text" in out) for cell in notebook.cells
+    ]
+    assert printed[closing].splitlines()[-4:] == ["200 status", "200 tasks", "200 dkdist", "3 processes"]
+    task_names = printed[closing - 2].split()
+    (accuracy,) = [text for text in printed if "bit-identical" in text]
+    assert "bit-identical: True" in accuracy
+    error, spread = map(float, re.search(r"error: ([\d.]+); of a constant: ([\d.]+)", accuracy).groups())
+    assert error < 0.7 * spread
+    table = re.findall(r"^\| (`.*?) \|", (DOCS / "dashboard.md").read_text(), re.MULTILINE)
+    documented = [name for row in table for name in re.findall(r"`([\w.]+)`", row)]
+    patterns = [re.escape(name).replace(re.escape("..."), r"\w+") for name in documented]
+    assert len(task_names) >= 5
+    assert [name for name in task_names if not re.fullmatch("|".join(patterns), name)] == []
 
 
 def test_million_sets(monkeypatch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import resource
 import time
 from collections import Counter
 from importlib import import_module
@@ -15,6 +14,8 @@ from typing import Any
 import pytest
 
 import dkdist as dk
+
+resource = pytest.importorskip("resource", reason="limits of processes are of POSIX")
 
 WALL_SECONDS = 60.0  # per call, on a shared machine
 COMPILATION = -1  # instead of a seed: the valid call, which compiles functions and takes longer

@@ -7,7 +7,6 @@ or allocates what a file declares, fails.
 import json
 import os
 import re
-import resource
 import socket
 import subprocess
 import sys
@@ -23,6 +22,8 @@ import dkdist as dk
 from dkdist._utils import files
 from dkdist.io import StoreFormatError, open_sets, write_sets
 from dkdist.io._zarr.location.disk import DiskStore
+
+resource = pytest.importorskip("resource", reason="limits of processes are of POSIX")
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and devices are of POSIX")
 
