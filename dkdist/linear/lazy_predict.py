@@ -43,7 +43,7 @@ def lazy_predict(model: Any, X: Any, method: str = "predict", *, meta: NDArray[A
 
     Raises
     ------
-    AttributeError
+    TypeError
         If the model has no such method.
     ValueError
         If the result of the method is not one array with an entry for each row; when computed, for a block of other
@@ -62,7 +62,7 @@ def lazy_predict(model: Any, X: Any, method: str = "predict", *, meta: NDArray[A
     dask.array<predict_proba, shape=(300, 2), dtype=float32, chunksize=(100, 2), chunktype=numpy.ndarray>
     """
     if not callable(getattr(model, method, None)):
-        raise AttributeError(
+        raise TypeError(
             f"model must have the method {method!r}; got {type(model).__name__}. Pass method= with one that it has."
         )
     first_row: Any

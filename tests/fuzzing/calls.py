@@ -17,6 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
@@ -226,6 +227,33 @@ CALLS: dict[str, Call] = {
     ),
     "write_where": Call(
         lambda store: dk.write_sets(store, SETS, overwrite=True), {"store": str(PLACE / "w.zarr")}
+    ),
+    "as_sets": Call(
+        lambda **a: list(dk.as_sets(**a)),
+        {
+            "data": ROWS,
+            "offsets": [0, 3, len(ROWS)],
+            "weights": np.ones(len(ROWS)),
+            "ids": ["a", "b"],
+            "names": None,
+            "targets": [0, 1],
+        },
+    ),
+    "as_lazy_sets": Call(
+        lambda points, **a: list(dk.as_sets(da.from_array(points, chunks=4), **a)),
+        {"points": ROWS, "offsets": [0, 3, len(ROWS)], "weights": np.ones(len(ROWS)), "targets": [0, 1]},
+    ),
+    "fold": Call(
+        lambda **a: dk.fold(step=lambda state, block: len(block), **a),
+        {"data": ROWS, "state": 0, "window": 3, "order": None},
+    ),
+    "IncrementalWrapper": Call(
+        lambda X, y, **a: dk.IncrementalWrapper(SGDClassifier(random_state=0), **a).fit(X, y).predict(X),
+        {"X": ROWS, "y": LABELS, "n_epochs": 1, "random_state": 0},
+    ),
+    "lazy_predict": Call(
+        lambda **a: dk.lazy_predict(**a).compute(scheduler="synchronous"),
+        {"model": SGDClassifier().fit(ROWS, LABELS), "X": da.from_array(ROWS, chunks=6), "method": "predict"},
     ),
     "open_sets": Call(lambda store: dk.open_sets(store), {"store": str(PLACE / "o.zarr")}),
     "append": Call(_append, {"sets": SETS[:2], "targets": LABELS[:2], "ids": np.arange(2) + 50}),
