@@ -121,7 +121,7 @@ class Constant:
 
 
 def test_errors():
-    with pytest.raises(AttributeError, match=r"must have the method 'predict_proba'; got Ridge"):
+    with pytest.raises(TypeError, match=r"must have the method 'predict_proba'; got Ridge"):
         dk.lazy_predict(Ridge(), LAZY, "predict_proba")
     outputs = MultiOutputClassifier(LogisticRegression()).fit(X, X[:, :2] > 0)
     with pytest.raises(
