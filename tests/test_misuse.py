@@ -159,7 +159,9 @@ def test_repeated_id_in_later_rows_raises(load_sets):
     text = error_of(load_sets, CELLS, CELLS[:5])
     assert "'000'" in text
     assert (
-        "frame.shuffle" if load_sets.name == "partitions" else "pass the files of one table as their folder"
+        "frame.shuffle"
+        if load_sets.name == "partitions"
+        else "if they are files of one table, pass their folder"
     ) in text
 
 
@@ -246,7 +248,7 @@ def test_set_in_two_files_is_one_set(load_sets):
 
 @for_each_path("table", "command line")
 def test_set_in_two_separate_tables_raises(load_sets):
-    assert "pass the files of one table as their folder" in error_of(load_sets, CELLS[:28], CELLS[28:])
+    assert "if they are files of one table, pass their folder" in error_of(load_sets, CELLS[:28], CELLS[28:])
 
 
 @for_each_path()
@@ -260,7 +262,7 @@ def test_missing_target_raises(load_sets):
         sets = load_sets(unknown, target="ill")
         text = error_of(model().fit, sets, np.asarray(sets.targets["ill"][:]))
         assert "target 3 of 12" in text
-        assert "Drop these sets, X[valid] and y[valid]" in text
+        assert "Pass X[valid] and y[valid]" in text
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=["None", "nan", "NA"])

@@ -71,7 +71,7 @@ def _search_products(
                 keep_nearest(tile @ centred[:n_tile_rows].T, squares[:n_tile_rows], a, best, candidates)
                 max_square = max(max_square, float(squares[:n_tile_rows].max()))
             query_squares = np.einsum("ij,ij->i", tile, tile, dtype=np.float64)
-            # lower bound of the distances of excluded rows
+            # lower bound on the distances of excluded rows
             min_excluded = best[:, -1] + query_squares - rounding * (query_squares + max_square)
             candidates.sort(axis=1)
             sqdist = exact_squares(X, queries[batch], candidates)

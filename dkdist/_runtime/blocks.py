@@ -443,7 +443,7 @@ class TaskPayload:
     def from_job(
         cls, blocks: Blocks, job: Job, read_ahead: ReadAhead | None = None, number: int = 0
     ) -> TaskPayload:
-        """Return the payload of a job, which has a number among the jobs that ``read_ahead`` knows."""
+        """Return the payload of a job; ``number`` is its index in ``read_ahead``."""
         rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
         tasks = tuple(blocks.tasks[i] for i in job.blocks)
         return cls(tasks, rows, blocks.unit, job.extra, job.single, job.quiet, read_ahead, number)

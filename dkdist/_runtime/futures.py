@@ -77,7 +77,8 @@ def stream_fold(
 ) -> Any:
     """Fold the jobs into ``state``; call ``observe`` and ``report(state, n_jobs)`` for every state sent to the client.
 
-    At most ``window()`` jobs are computed and wait for their step. With ``in_place``, steps modify a copy of the state.
+    At most ``window()`` jobs are in flight: being computed, or waiting for their step. With
+    ``in_place``, steps modify a copy of the state.
     """
     n_done = 0
     step = require_same_cpu(partial(_fold_batch, step, in_place))

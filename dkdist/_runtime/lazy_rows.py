@@ -147,9 +147,9 @@ def rows_source(
     rows: Sequence[LazyRows],
     token: Any,
 ) -> BlockSource:
-    """Return blocks ``make(description, *rows)`` from (description, runs of each array) of each block.
+    """Return a source whose block i is ``make(description, *arrays)``.
 
-    ``make`` is a function of the description and the rows.
+    ``blocks[i]`` is (description, runs of rows to read from each of ``rows``).
     """
     name = f"sets-{tokenize(token)}"
     make = RowAssembly(make)

@@ -107,7 +107,7 @@ def run_job(function: Callable[[], Any], quiet: bool) -> Outcome:
 
 
 def combine(function: Callable[..., Any], *outcomes: Outcome) -> Outcome:
-    """Return the outcome of a function of values, or the first error of the outcomes."""
+    """Return the outcome of ``function`` applied to the values of the outcomes, or the first outcome with an error."""
     for outcome in outcomes:
         if outcome.error is not None:
             return outcome
@@ -116,7 +116,7 @@ def combine(function: Callable[..., Any], *outcomes: Outcome) -> Outcome:
 
 
 def _portable(error: ValueError) -> ValueError:
-    """Return the error as a worker can send it: Dask keeps notes and causes, and replaces what cannot be pickled."""
+    """Return the error in a form that a worker can send; Dask replaces what it cannot pickle."""
     if current_worker() is None:
         return error
     from distributed.core import error_message  # local runs do not import distributed

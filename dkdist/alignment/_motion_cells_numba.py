@@ -27,7 +27,7 @@ from dkdist._numba.compilation import FINITE_REASSOC, jit
 from dkdist._numba.elementary import exp, f32
 from dkdist.alignment._slopes_numba import MIN_EXPONENT
 
-# bound of the float32 rounding error of f / (W_P W_Q) (tests/kernel/test_certified_alignments.py)
+# bound on the float32 rounding error of f / (W_P W_Q) (tests/kernel/test_certified_alignments.py)
 ROUNDING_RATIO = 1e-5
 # s of the maximum of (s^2 - 1) exp(-s^2 / 2), by its derivative; equation C_j in the module docstring
 MAX_CURVATURE_RADIUS = f32(np.sqrt(3.0))
@@ -91,7 +91,7 @@ def grid_size(eps: float, d: int, turns: int, radius: float, width: float) -> fl
 
 
 def bound_cells(x: F64, p: F64, y: F64, q: F64, R: F64, t: F64, a: F64, h: F64) -> tuple[F64, F64]:
-    """Return (upper bound of f over each cell, f at its centre), for points in units of sigma and k cells."""
+    """Return (upper bound on f over each cell, f at its centre), for points in units of sigma and k cells."""
     d, columns = x.shape[1], np.zeros((3, len(x)), np.float32)
     columns[:d] = x.T
     rows, rotations, shifts = np.zeros((len(y), 3)), np.zeros((len(R), 3, 3)), np.zeros((len(R), 3))

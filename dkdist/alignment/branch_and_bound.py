@@ -152,7 +152,7 @@ def certify(
 def _thin_sets(
     x: F64, p: F64, y: F64, q: F64, eps: float, seed: int
 ) -> tuple[tuple[F64, F64], tuple[F64, F64], float]:
-    """Return coresets with their weights, and a bound of the change of f."""
+    """Return coresets with their weights, and a bound on the change of f."""
     size = MIN_CORESET_SIZE
     while True:
         (a, r, off_x), (b, s, off_y) = (_thin(*v, size, seed) for v in ((x, p), (y, q)))
@@ -163,7 +163,7 @@ def _thin_sets(
 
 
 def _thin(x: F64, p: F64, size: int, seed: int) -> tuple[F64, F64, float]:
-    """Return (points, weights, bound of the kernel distance to x with weights p) of a coreset."""
+    """Return (points, weights, bound on the kernel distance to x with weights p) of a coreset."""
     if len(x) <= size:
         return x, p, 0.0
     chosen, q = choose_points(

@@ -261,7 +261,7 @@ def _best_shifts(lanes, y, q, rotations):  # type: ignore[no-untyped-def]
         t[:] = f32(0)
         for _ in range(N_MEAN_SHIFTS + 1):
             total, u, v, w = _mean_shift(lanes, m, q, t, acc)
-            if total <= values[r]:  # converged up to rounding, or no near points
+            if total <= values[r]:  # converged up to rounding, or no points nearby
                 break
             values[r] = total
             for a in range(3):

@@ -37,7 +37,7 @@ def plan(args: Namespace) -> None:
 
 
 def _read_targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
-    """Return the targets and the task of the fit; without ``--target``, one number or two classes."""
+    """Return the targets and the task of the fit; without ``--target``, numbers or two classes as placeholders."""
     if args.target is None:
         n = np.arange(len(sets))
         return (n % 2, "classify") if args.task == "classify" else (n / len(sets), "regress")

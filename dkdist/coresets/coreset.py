@@ -78,7 +78,7 @@ def coreset_size(eps: float, delta: float = 0.05) -> int:
 
     The size is ((1 + sqrt(2 ln(1 / delta))) / eps)^2 for any weights of total W and any kernel with k(x, x) = 1, in any
     dimension: the mean of D^2 is below W^2 / size, and one point changes D by at most 2 W / size (McDiarmid). (Joshi et
-    al. 2011, Theorem 4.1, with a bound of D instead of D^2.) delta must be at least 1e-300.
+    al. 2011, Theorem 4.1, with a bound on D instead of D^2.) delta must be at least 1e-300.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from dkdist.kernels.kernel_sums import kernel_matrix, scaled, sums
 
 
 class CoresetUnion(NamedTuple):
-    """Weighted points (m, d) that represent ``n_points`` points: signed weights and a bound of the kernel distance.
+    """Weighted points (m, d) that represent ``n_points`` points: signed weights and a bound on the kernel distance.
 
     ``selection_weights`` >= 0 are the weights of the selection, before optimal weights of both signs. ``total`` is the
     total weight of the represented points, None for points without weights.

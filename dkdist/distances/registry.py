@@ -110,7 +110,7 @@ def resolve_sampler(param: Any, distance: Distance, sets: Sets, lengths: Any) ->
         )
     if param in ("leverage", "supervised") and distance.n_parts > 1:
         raise ValueError(
-            f"sampler={param!r} requires a kernel with 1 number per pair; {type(distance).__name__} gives "
+            f"sampler={param!r} requires a distance with one number per pair; {type(distance).__name__} gives "
             f"{distance.n_parts}. Use another sampler."
         )
     if param == "leverage":

@@ -7,7 +7,7 @@ a linear program of about n^3 log n steps: 0.1 ms for 30 points, 0.2 s for 1000.
 distances are also metrics, and much faster. All computations are in float64.
 
 The solver compares costs with absolute tolerances. Therefore masses are integers, which makes flows exact, and
-costs are reduced by row and column minima and scaled to at most 1. The dual solution gives a lower bound of the optimal
+costs are reduced by row and column minima and scaled to at most 1. The dual solution gives a lower bound on the optimal
 cost. If the plan costs more than the bound, costs are clipped at a lower limit and solved again: clipping resolves
 small costs, and the dual solution of clipped costs is feasible for the original ones.
 """

@@ -72,7 +72,7 @@ def cross_validate_bandwidth(sets: Sets, bad: I64, domain: Domain, structure: st
 
 
 def search_bytes(n_sets: int, n_points: int, d: int) -> int:
-    """Return an upper bound of the memory of `cross_validate_bandwidth`: the sample and its coefficients."""
+    """Return an upper bound on the memory of `cross_validate_bandwidth`: the sample and its coefficients."""
     n_sampled = int(
         np.clip(
             MAX_BANDWIDTH_SEARCH_COORDINATES // d // max(1, n_points // n_sets),

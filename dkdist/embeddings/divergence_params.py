@@ -361,7 +361,7 @@ def ball_of_degrees(bandwidth: tuple[float, ...]) -> tuple[I64, I64, float]:
     The damping exp(-r^2 / 2) is 3e-4, unless this needs more than 4,096 terms; then r is reduced to about 4,096 terms.
     """
     d, h = len(bandwidth), np.array(bandwidth)
-    # The volume of the positive part of the ball is a lower bound of the number of terms.
+    # The volume of the positive part of the ball is a lower bound on the number of terms.
     volume = np.pi ** (d / 2) / gamma(d / 2 + 1) / 2**d / np.prod(np.pi * h)
     r = min(np.sqrt(2 * np.log(1 / TRUNCATION_DAMPING)), (MAX_BALL_TERMS / volume) ** (1 / d))
     while len((exponents_and_terms := ball_terms(tuple((r / (np.pi * h)).tolist())))[0]) > MAX_BALL_TERMS:

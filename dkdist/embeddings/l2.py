@@ -134,7 +134,7 @@ def _basis(spec: L2Spec) -> tuple[I64, I64]:
 
 
 def _require_bounded_volume(d: int, n_basis: int, order: float) -> None:
-    # The volume of V is a lower bound of the number of functions, known without listing them.
+    # The volume of V is a lower bound on the number of functions, known without listing them.
     volume_ratio = np.exp(d * lgamma(1 + 1 / order) - lgamma(1 + d / order))  # volume of ball over box
     if (n_basis - 1.0) ** d * volume_ratio > MAX_BALL_TERMS:
         raise _too_many_functions(d, n_basis)

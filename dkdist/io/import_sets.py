@@ -154,10 +154,11 @@ def _as_origin(origin: Any) -> F64:
 def _require_dimensions(origin: F64, catalogue: Catalogue) -> None:
     """Raise for an origin that does not match the points of the sources."""
     dtype, (d,) = catalogue.form["points"]
-    if dtype != "float32" or len(origin) != d:
-        what = f"integer codes ({dtype})" if dtype != "float32" else f"points of {d} dimensions"
+    if dtype != "float32":
+        raise ValueError(f"origin must be None for sources of integer codes; got codes of type {dtype}.")
+    if len(origin) != d:
         raise ValueError(
-            f"origin must have one number for each dimension; got {len(origin)}, and the sources have {what}"
+            f"origin must have one number for each dimension; got {len(origin)} for sources of {d} dimensions."
         )
 
 

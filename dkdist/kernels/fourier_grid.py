@@ -86,7 +86,7 @@ def _truncate(
 
 
 def _images(widths: F64, L: F64, sigma: float) -> tuple[float, float]:
-    """Return (bound of the images on the box, sum of all weights)."""
+    """Return (bound on the images on the box, sum of all weights)."""
     m = np.arange(1, 64)[:, None]
     wide = L > 0
     at_zero = np.exp(-((m * L[wide]) ** 2) / (2 * sigma**2)).sum(axis=0)

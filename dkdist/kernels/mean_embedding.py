@@ -83,7 +83,7 @@ class MeanEmbedding(SetEmbedding):
     sigma_ : float, or (n_sigmas,) array
         Fitted bandwidth.
     error_bound_ : float or None
-        With "fourier", a bound of |row_x . row_y - k(x, y)| for all points x, y within the bounds of the data of `fit`
+        With "fourier", a bound on |row_x . row_y - k(x, y)| for all points x, y within the bounds of the data of `fit`
         plus 5 % of their width on each side; it includes 1e-6 for float32 rounding. It also bounds the error of every
         mean kernel; the error of MMD^2 is at most 4 times as large. None for random frequencies.
     spec_ : GridMeanSpec or RandomMeanSpec

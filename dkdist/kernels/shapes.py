@@ -122,7 +122,7 @@ class Curve(Shape):
         return Curve(finer, varifold=self.varifold).with_names_of(self)
 
     def n_refined(self, longest: float) -> float:
-        """Return an upper bound of the number of segments of the refined curve."""
+        """Return an upper bound on the number of segments of the refined curve."""
         length = np.sqrt((np.diff(self.vertices, axis=0) ** 2).sum(axis=1)).sum()
         return float(len(self.points) + length / longest)
 
@@ -217,7 +217,7 @@ class Surface(Shape):
         return Surface(*finer, self.varifold).with_names_of(self)
 
     def n_refined(self, longest: float) -> float:
-        """Return an upper bound of the number of triangles of the refined surface."""
+        """Return an upper bound on the number of triangles of the refined surface."""
         corners = self.vertices[self.faces]
         edges = np.sqrt(((corners - np.roll(corners, -1, axis=1)) ** 2).sum(axis=2)).max(axis=1)
         halvings = np.minimum(np.ceil(np.log2(np.maximum(edges / longest, 1))), MAX_HALVINGS)

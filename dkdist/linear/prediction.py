@@ -130,7 +130,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-            Each block of a dask array is reduced to its sums.
+            Each block of a dask array is reduced to the weight of its correct rows and of all its rows.
         y : array-like or dask collection of shape (n,)
             True classes.
         sample_weight : array-like of shape (n,) or None
@@ -166,7 +166,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-            Each block of a dask array is reduced to its sums.
+            Each block of a dask array is reduced to the weight of its correct rows and of all its rows.
         y : array-like or dask collection of shape (n,) or (n, n_targets)
             True targets.
         sample_weight : array-like of shape (n,) or None

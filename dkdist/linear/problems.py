@@ -79,8 +79,8 @@ def name_missing_targets(y: Any) -> Iterator[None]:
             raise
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ValueError(
-            f"Input y contains NaN or missing values: target {missing[0]}{more} of {len(y)} (counted from 0). Drop "
-            "these sets, X[valid] and y[valid] with valid = ~pandas.isna(y), or fill the values."
+            f"Input y contains NaN or missing values: target {missing[0]}{more} of {len(y)} (counted from 0). Pass "
+            "X[valid] and y[valid] with valid = ~pandas.isna(y), or fill in the missing values."
         ) from error
 
 
@@ -340,7 +340,7 @@ def _factors_by_label(class_weight: Mapping[Any, Any], classes: NDArray[Any]) ->
     factors = as_real_array("class_weight", weights).astype(np.float64)
     if factors.ndim != 1 or not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
         raise ValueError(
-            "class_weight must contain finite weights of at least 0 and one above 0; got "
+            "class_weight must contain finite weights >= 0, at least one of them positive; got "
             f"{dict(class_weight)!r:.200}."
         )
     return factors

@@ -242,7 +242,7 @@ class RidgePass:
         return sums
 
     def leave_one_out_errors(self, progress: Progress, equations: NormalEquations) -> F64:
-        """Return the mean squared leave-one-out error for every alpha, by a second pass."""
+        """Return the mean squared leave-one-out error for every alpha, computed in a second pass over the rows."""
         alphas = self.selection.alphas
         params = LeaveOneOutPass.of(equations, spectrum(equations), alphas, self.dtype, self.selection.centre)
         work, zeros = partial(add_leave_one_out_errors, params, self.targets.codes), np.zeros(len(alphas))

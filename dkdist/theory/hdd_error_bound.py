@@ -1,4 +1,4 @@
-"""`hdd_error_bound`: bounds of the error of density embeddings, from samples to inner products."""
+"""`hdd_error_bound`: bounds on the error of density embeddings, from samples to inner products."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def hdd_error_bound(
     divergence : {"hellinger", "jensen-shannon", "chi2", "total-variation"}
     n_dims : int
     lowest : float, default=0.0
-        Lower bound of the densities. If positive, the bound ``kde`` is smaller, except for total variation.
+        Lower bound on the densities. If positive, the bound ``kde`` is smaller, except for total variation.
     n_frequencies : int, optional
         Number of frequencies with frequencies="random". Without it, the frequencies are a quadrature rule whose d^2 has
         a relative error of at most ``frequency_error``.

@@ -3,7 +3,7 @@
     d^2(p, q) = int kappa(p, q) = |A p - A q|^2,   A p = p^(1/2 + i l) in L2([0, 1]^d x mu),   |A p|^2 = Z = mu(all l)
 
 so d is the norm of a difference of vectors, at most 2 Z^(1/2). The change of k is at most e^(-1/2) / sigma times the
-change of d, and at most 1 / (2 sigma^2) times the change of d^2. Each function returns a bound of the change of d or
+change of d, and at most 1 / (2 sigma^2) times the change of d^2. Each function returns a bound on the change of d or
 d^2 in one step; for random steps it holds with probability 1 - delta.
 """
 
@@ -25,7 +25,7 @@ def reflected_energy(h: float, d: int) -> float:
 
 
 def smoothing_bias(h: float, d: int, lipschitz: float, holder: float) -> float:
-    """Return the bound L h^b E|z|^b of sup |E p^ - p|, for z normal in R^d and |p(x) - p(y)| <= L |x - y|^b.
+    """Return the bound L h^b E|z|^b on sup |E p^ - p|, for z normal in R^d and |p(x) - p(y)| <= L |x - y|^b.
 
     E p^(x) is the mean of p at x + h z, reflected at the boundary; reflection does not increase distances.
     """
@@ -33,7 +33,7 @@ def smoothing_bias(h: float, d: int, lipschitz: float, holder: float) -> float:
 
 
 def deviation_l1(n: int, energy: float, delta: float) -> float:
-    """Return a bound of int |p^ - E p^|.
+    """Return a bound on int |p^ - E p^|.
 
     The mean is below (energy / n)^(1/2) (Jensen), and one point changes the integral by at most 2 / n (McDiarmid).
     """
@@ -41,7 +41,7 @@ def deviation_l1(n: int, energy: float, delta: float) -> float:
 
 
 def deviation_l2(n: int, energy: float, delta: float) -> float:
-    """Return a bound of (int |p^ - E p^|^2)^(1/2).
+    """Return a bound on (int |p^ - E p^|^2)^(1/2).
 
     The proof is that of `deviation_l1`, except that one point changes the norm by at most (2 energy)^(1/2) / n.
     """
@@ -49,7 +49,7 @@ def deviation_l2(n: int, energy: float, delta: float) -> float:
 
 
 def change_of_distance(Z: float, l1: float, l2: float, lowest: float) -> float:
-    """Return a bound of d(p, p^): (Z l1)^(1/2), or for densities above ``lowest`` also (Z / lowest)^(1/2) l2.
+    """Return a bound on d(p, p^): (Z l1)^(1/2), or for densities above ``lowest`` also (Z / lowest)^(1/2) l2.
 
     The first follows from kappa(x, y) <= Z |x - y|, the second from kappa(x, y) <= Z (x - y)^2 / (x + y), which does
     not hold for total variation: pass lowest = 0.
@@ -81,5 +81,5 @@ def sampled_integrals(Z: float, d: int, n_basis: int, n_nodes: int, delta: float
 
 
 def random_features(F: int, delta: float) -> float:
-    """Return a bound of the error of an inner product of F random sines and cosines, a mean of cosines (Hoeffding)."""
+    """Return a bound on the error of an inner product of F random sines and cosines, a mean of cosines (Hoeffding)."""
     return float(np.sqrt(2 * np.log(2 / delta) / F))

@@ -70,8 +70,8 @@ axes = dk.plot.leaderboard(model)
 # Cross-validation
 # ----------------
 #
-# The scores of single candidates are optimistic, because the same donors were used for the selection. To score a custom
-# pipeline, use the tools of scikit-learn, which accept sets like the rows of a table:
+# The scores of individual candidates are optimistic, because the same donors were used to select among them. To score a
+# custom pipeline, use the tools of scikit-learn, which accept sets like the rows of a table:
 
 pipeline = make_pipeline(
     dk.SlicedWassersteinEmbedding(random_state=0), dk.IncrementalRidgeClassifier(random_state=0)

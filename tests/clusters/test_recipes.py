@@ -21,7 +21,7 @@ def as_script(folder: Path, block: Block) -> list[str]:
     return [sys.executable, "recipe.py"]
 
 
-@pytest.mark.parametrize("heading", ["Processes of one machine", "Adaptive scaling"])
+@pytest.mark.parametrize("heading", ["Processes on one machine", "Adaptive scaling"])
 def test_recipe_on_one_machine(heading: str, shared: Path, alone: bytes) -> None:
     (block,) = blocks(heading)
     with Programs(shared) as run:

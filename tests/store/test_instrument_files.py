@@ -128,7 +128,7 @@ def test_the_command_line_selects_the_reader_by_suffix(samples, tmp_path, capsys
     assert "--set-id applies to tables only" in capsys.readouterr().err
     assert main(["import", str(cloud), str(samples[0]), store, "--overwrite"]) == 2
     assert "is a LAS file and " in capsys.readouterr().err
-    with pytest.raises(ValueError, match="sources must have one kind of file"):
+    with pytest.raises(ValueError, match="sources must be files of one kind"):
         dk.import_sets(store, [cloud, samples[0]], overwrite=True)
 
 

@@ -144,7 +144,7 @@ def test_the_origin_may_be_requested(tmp_path, capsys):
     assert sets.origin.tolist() == (CORNER + 50).tolist()
     np.testing.assert_allclose(sets[0], CLOUD + CORNER, atol=1e-5)
     for origin, words in (
-        ([1, 2], "got 2, and the sources have points of 3"),
+        ([1, 2], "got 2 for sources of 3 dimensions"),
         ([1, np.nan, 0], "one finite"),
     ):
         with pytest.raises(ValueError, match=rf"origin must have .*{words}"):

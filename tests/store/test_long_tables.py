@@ -151,7 +151,9 @@ def test_a_list_of_files_is_one_table(tmp_path):
     assert_sets_of_frame(dk.import_sets(MemoryStore(), [files], READER))
     with pytest.raises(dk.SourceError, match=r"part-0\.parquet is given twice"):
         dk.import_sets(MemoryStore(), [[*files, files[0]]], READER)
-    with pytest.raises(dk.SourceError, match=r"in .*part-.*and in .*pass the files of one table as their"):
+    with pytest.raises(
+        dk.SourceError, match=r"in .*part-.*and in .*if they are files of one table, pass their"
+    ):
         dk.import_sets(MemoryStore(), files, READER)
     with pytest.raises(dk.SourceError, match=r"sources must be unique; got .* twice"):
         dk.import_sets(MemoryStore(), [tmp_path, tmp_path], READER)

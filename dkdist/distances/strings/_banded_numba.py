@@ -100,7 +100,7 @@ def _four_columns_with_swaps(table, s, s0, s1, s2, s3, first, new, last, vp, vn,
 
 @inline_jit()
 def _column_minimum(vp, vn, first, last, bottom):  # type: ignore[no-untyped-def]
-    """Return (lower bound of a column, minimum over the last rows of its words); ``bottom`` is the last cell."""
+    """Return (lower bound on a column, minimum over the last rows of its words); ``bottom`` is the last cell."""
     bound, minimum = bottom, bottom
     w = last
     while w >= first:

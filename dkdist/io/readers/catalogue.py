@@ -114,8 +114,8 @@ class Catalogue:
                 raise SourceError(f"sources must be unique; got {label} twice.")
             raise SourceError(
                 f"a set must lie within one source; got {ids[order[[k]]].tolist()[0]!r} in {label} and in "
-                f"{other_label}. Merge its points (pass the files of one table as their folder), or use another id "
-                "(for instrument files id_parts=2, --id-parts 2 includes folder names)."
+                f"{other_label}. Merge its points (if they are files of one table, pass their folder), or use another "
+                "id (for instrument files, id_parts=2 or --id-parts 2 adds the name of the folder)."
             )
 
 

@@ -325,12 +325,12 @@ class CytometryReader:
     data_set : int, optional
         Read only this data set of each file, counted from 1; ``.lmd`` files may hold the same events twice.
     id_parts : int, default=1
-        Number of last parts of the path in the id: with 2, the id of ``plate1/A01.fcs`` is ``plate1/A01``.
+        Number of trailing path components in the id: with 2, the id of ``plate1/A01.fcs`` is ``plate1/A01``.
 
     Raises
     ------
     ValueError
-        When reading: for invalid FCS files, a missing channel, or integers of 24 bits. `import_sets` raises
+        When reading: for invalid FCS files, a missing channel, or 24-bit integers. `import_sets` raises
         `SourceError` instead, also for files whose channels or their order differ from the first file.
 
     Notes

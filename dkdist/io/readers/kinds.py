@@ -78,7 +78,7 @@ def as_reader(read: Any, sources: Sequence[Any]) -> Any:
             )
         if kind != kinds[0]:
             raise ValueError(
-                f"sources must have one kind of file; got {source_label(sources[0])} and {source_label(source)}. "
+                f"sources must be files of one kind; got {source_label(sources[0])} and {source_label(source)}. "
                 "Import one kind at a time."
             )
     return reader_of(kinds[0])

@@ -119,7 +119,7 @@ def _check_chunks(file: BinaryIO, claims: LasClaims, n_bytes: int) -> None:
 
 
 def _number_of_chunks(file: BinaryIO, begin: int, n_bytes: int) -> int:
-    """Read the number of chunks; the first 8 bytes of the points (or the last ones) hold the position of the table."""
+    """Read the number of chunks; the first (or last) 8 bytes of the point data hold the position of the chunk table."""
     end = begin + n_bytes
     file.seek(begin)
     raw = file.read(8)
@@ -153,7 +153,7 @@ class LidarReader:
         Dimensions: ``x``, ``y`` and ``z`` in map units (the default), ``intensity``, ``classification`` and other
         dimensions of the files.
     id_parts : int, default=1
-        Number of last parts of the path in the id: with 2, the id of ``plate1/A01.las`` is ``plate1/A01``.
+        Number of trailing path components in the id: with 2, the id of ``plate1/A01.las`` is ``plate1/A01``.
 
     Raises
     ------

@@ -45,7 +45,7 @@ class IcechunkPlace:
 
     @property
     def label(self) -> str:
-        """Name of the place in messages; the text of its storage has no secrets."""
+        """Name of the location in messages; the text of its storage has no secrets."""
         session = session_of(self.source)
         if session is not None:
             return f"icechunk session at {session.snapshot_id}"
@@ -89,18 +89,18 @@ class IcechunkPlace:
         return store
 
     def pinned(self) -> IcechunkPlace:
-        """Return the place at the last snapshot that is committed now."""
+        """Return this location at the snapshot that is the latest one now."""
         if session_of(self.source) is not None or not self._writable:
             return self
         with _named_errors(f"cannot open {self.label}", "Check the repository"):
             return IcechunkPlace(self.source, self.source.lookup_branch(BRANCH))
 
     def latest(self) -> IcechunkPlace:
-        """Return the place at the snapshot that is the last one when it is opened; the inverse of `pinned`."""
+        """Return this location at the snapshot that is the latest one when it is opened; the inverse of `pinned`."""
         return IcechunkPlace(self.source) if self._writable else self
 
     def at(self, snapshot: str) -> IcechunkPlace:
-        """Return the place at a snapshot of its history, read-only."""
+        """Return this location at a snapshot of its history, read-only."""
         session = session_of(self.source)
         if session is None:
             return IcechunkPlace(self.source, snapshot, writable=False)
