@@ -8,6 +8,7 @@ import inspect
 
 import numpy as np
 import pytest
+from sklearn.linear_model import SGDClassifier
 
 import dkdist as dk
 
@@ -67,6 +68,8 @@ def calls(tmp_path):
         "DamerauLevenshtein": dk.DamerauLevenshtein,
         "DynamicTimeWarping": dk.DynamicTimeWarping,
         "Energy": dk.Energy,
+        "IncrementalWrapper": lambda **s: dk.IncrementalWrapper(SGDClassifier(), **s).fit(X, Y),
+        "fold": lambda **s: dk.fold(X, lambda state, block: state, 0, **s),
         "IncrementalRidge": lambda **s: dk.IncrementalRidge(**s).fit(X, Y),
         "IncrementalRidgeClassifier": lambda **s: dk.IncrementalRidgeClassifier(**s).fit(X, Y),
         "IncrementalSGDClassifier": lambda **s: dk.IncrementalSGDClassifier(n_epochs=1, **s).fit(X, Y),

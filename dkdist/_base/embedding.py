@@ -43,8 +43,9 @@ from dkdist._base.row_ids import apply_set_output, attach_index, check_index_ali
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_views
 from dkdist._runtime.blocks import DaskArray
-from dkdist._runtime.outcomes import SetWarning, warn_of_sets
+from dkdist._runtime.outcomes import SetWarning
 from dkdist._runtime.process import materialize_params, warn
+from dkdist._runtime.set_warnings import warn_of_sets
 from dkdist._utils.validation import find_stacklevel
 from dkdist.io import StoreFormatError
 from dkdist.io.lazy_sets import LazySets

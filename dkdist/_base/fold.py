@@ -19,6 +19,7 @@ from dkdist._runtime.fold_checkpoint import FoldCheckpoint
 from dkdist._runtime.map_reduce import fold as fold_jobs
 from dkdist._runtime.map_reduce import fold_window
 from dkdist._runtime.run import plan_blocks
+from dkdist._utils.validation import check_verbose
 from dkdist.io.lazy_sets import LazySets
 
 State = TypeVar("State")
@@ -100,6 +101,7 @@ def fold(
     >>> dk.fold(X, MiniBatchKMeans.partial_fit, MiniBatchKMeans(3, random_state=0), order=shuffled).n_steps_
     10
     """
+    check_verbose(verbose)
     blocks = _fold_blocks(data)
     numbers = _block_numbers(order, len(blocks))
     max_blocks = None if is_literal(window, "auto") else check_int("window", window)

@@ -22,8 +22,8 @@ from dkdist._runtime._dask_private import DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES
 from dkdist._runtime.blocks import BlockSource, block_keys, max_block_sets, row_blocks
 from dkdist._runtime.map_reduce import map_blocks, map_pieces
-from dkdist._runtime.outcomes import COMPUTATIONS
 from dkdist._runtime.process import materialize_params, require_same_cpu
+from dkdist._runtime.set_warnings import COMPUTATIONS
 
 
 def block_bounds(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:

@@ -15,14 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from sys import getsizeof
-from time import monotonic
 from typing import Any
 
-from dask.callbacks import Callback
-
 from dkdist._numba.arrays import I64
-from dkdist._runtime._tuning import MIN_WARNING_SECONDS
-from dkdist._runtime.process import current_worker, warn
+from dkdist._runtime.process import current_worker
 
 MAX_LISTED_POSITIONS = 10  # maximum number of sets listed in a message; origin unknown
 
@@ -96,13 +92,13 @@ class Outcome:
 def run_job(function: Callable[[], Any], quiet: bool) -> Outcome:
     """Return the outcome of ``function()``, without warnings if ``quiet``; other errors than ValueError are raised."""
     collected: list[SetWarning] = []
-    token = _collected.set(collected)
+    token = collected_warnings.set(collected)
     try:
         value = function()
     except ValueError as error:
         return Outcome(error=_portable(error))
     finally:
-        _collected.reset(token)
+        collected_warnings.reset(token)
     return Outcome(value, None, {} if quiet else merge_warnings({w.text: w} for w in collected))
 
 
@@ -125,45 +121,5 @@ def _portable(error: ValueError) -> ValueError:
     return copy.with_traceback(None) if isinstance(copy, ValueError) else ValueError(str(error))
 
 
-_collected: ContextVar[list[SetWarning]] = ContextVar("collected")
-
-
-def warn_of_sets(warning: SetWarning) -> None:
-    """Add a warning to the outcome of the task or to the end of the computation that calls this, or issue it now."""
-    collected = _collected.get(None)
-    if collected is None and COMPUTATIONS.n_active:
-        collected = COMPUTATIONS.collected
-    if collected is not None:
-        collected.append(warning)
-    elif current_worker() is None:
-        warn(str(warning))
-    elif monotonic() - _sent_seconds.get(warning.text, float("-inf")) >= MIN_WARNING_SECONDS:
-        _sent_seconds[warning.text] = monotonic()
-        warn(f"{warning} More sets of other blocks may be concerned.")
-
-
-_sent_seconds: dict[
-    str, float
-] = {}  # by text: tasks of the user on a cluster have no end that could warn once
-
-
-class _Computations(Callback):
-    """Computations of the user on Dask's local schedulers: warnings are issued once, at the end of each."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.n_active = 0
-        self.collected: list[SetWarning] = []
-
-    def _start(self, graph: object) -> None:
-        self.n_active += 1
-
-    def _finish(self, graph: object, state: object, errored: bool) -> None:
-        self.n_active -= 1
-        collected, self.collected = self.collected, []
-        if not errored:
-            for warning in merge_warnings({w.text: w} for w in collected).values():
-                warn(str(warning))
-
-
-COMPUTATIONS = _Computations()
+collected_warnings: ContextVar[list[SetWarning]] = ContextVar("collected_warnings")
+"""Warnings of the running task."""

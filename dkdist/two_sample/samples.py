@@ -51,7 +51,7 @@ def sample_of(name: str, P: Any) -> Sample:
 
 def _is_collection(P: Any) -> bool:
     """Whether P is a collection of sets of another library; does not import it."""
-    if isinstance(P, (np.ndarray, SampleSets, list, tuple)):
+    if isinstance(P, (np.ndarray, SampleSets, list, tuple)) or hasattr(P, "columns"):
         return False
     from dkdist.io.as_sets import is_foreign
 

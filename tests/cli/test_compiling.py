@@ -146,7 +146,7 @@ def test_a_command_reports_compilation_on_standard_error(bags, capsys, monkeypat
         COMPILE_WATCH.stop()
         raise ValueError("the end")
 
-    monkeypatch.setattr(dk, "open_sets", compiled)
+    monkeypatch.setattr(dk, "as_sets", compiled)
     assert main(["score", bags, "--model", "m.npz", "--target", "wide"]) == 2
     text, _ = capsys.readouterr().err.splitlines()
     assert text == "dkdist: compiling functions for this machine (once, usually 10 to 20 s)"

@@ -183,7 +183,7 @@ def test_a_prediction_file_of_another_process_is_not_replaced(bags, bag_models, 
         output.write_text("of another process")
         return dk.SampleSets.from_arrays([np.ones((3, 2))])
 
-    monkeypatch.setattr(dk, "open_sets", open_late)
+    monkeypatch.setattr(dk, "as_sets", open_late)
     command = ["predict", bags, "--model", str(bag_models / "wide.npz"), "--output", str(output)]
     assert refusal(command, capsys).startswith(f"--output {output}: File exists")
     assert output.read_text() == "of another process"

@@ -16,7 +16,8 @@ from distributed import Client, LocalCluster
 import dkdist as dk
 from dkdist._runtime.blocks import Job, row_blocks
 from dkdist._runtime.map_reduce import fold, map_pieces, tree_sum
-from dkdist._runtime.outcomes import Outcome, SetWarning, combine, merge_warnings, warn_of_sets
+from dkdist._runtime.outcomes import Outcome, SetWarning, combine, merge_warnings
+from dkdist._runtime.set_warnings import warn_of_sets
 
 THIS_FILE = __file__
 TEXT = "{n_sets} sets ({positions}; first {first}), {n_points} points: {reason}"

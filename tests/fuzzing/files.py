@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist._runtime.checkpoint import _digest_parts, digest
+from dkdist._runtime.checkpoint import digest, digest_parts
 from dkdist.models.model_file import _sha256
 
 from .mutations import mutate, mutate_json
@@ -90,7 +90,7 @@ def _forge_checkpoint(rng: random.Random, folder: Path) -> None:
         name = rng.choice(list(arrays))
         array = arrays[name]
         arrays[name] = rng.choice((array.reshape(-1)[:-1], array.astype("f8") * np.nan, np.zeros(3)))
-        header["digest"] = digest(*_digest_parts(arrays))
+        header["digest"] = digest(*digest_parts(arrays))
     else:
         header = _change_json(rng, header)
     _save(folder / "state.npz", "checkpoint.json", arrays, header)

@@ -1,0 +1,52 @@
+"""Warnings about sets: collected by the task or the computation that calls, and issued once at its end."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from dask.callbacks import Callback
+
+from dkdist._runtime._tuning import MIN_WARNING_SECONDS
+from dkdist._runtime.outcomes import SetWarning, collected_warnings, merge_warnings
+from dkdist._runtime.process import current_worker, warn
+
+
+def warn_of_sets(warning: SetWarning) -> None:
+    """Add a warning to the outcome of the task or to the end of the computation that calls this, or issue it now."""
+    collected = collected_warnings.get(None)
+    if collected is None and COMPUTATIONS.n_active:
+        collected = COMPUTATIONS.collected
+    if collected is not None:
+        collected.append(warning)
+    elif current_worker() is None:
+        warn(str(warning))
+    elif monotonic() - _sent_seconds.get(warning.text, float("-inf")) >= MIN_WARNING_SECONDS:
+        _sent_seconds[warning.text] = monotonic()
+        warn(f"{warning} More sets of other blocks may be concerned.")
+
+
+_sent_seconds: dict[
+    str, float
+] = {}  # by text: tasks of the user on a cluster have no end that could warn once
+
+
+class _Computations(Callback):
+    """Computations of the user on Dask's local schedulers: warnings are issued once, at the end of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_active = 0
+        self.collected: list[SetWarning] = []
+
+    def _start(self, graph: object) -> None:
+        self.n_active += 1
+
+    def _finish(self, graph: object, state: object, errored: bool) -> None:
+        self.n_active -= 1
+        collected, self.collected = self.collected, []
+        if not errored:
+            for warning in merge_warnings({w.text: w} for w in collected).values():
+                warn(str(warning))
+
+
+COMPUTATIONS = _Computations()
