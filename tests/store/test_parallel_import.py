@@ -198,5 +198,5 @@ def test_import_compact_and_verify_on_a_process_cluster(tmp_path):
     assert not (tmp_path / "t").exists()
     assert_same_sets(compacted.load(), sets.load()[::2])
     for path in (tmp_path / "s").rglob("c/*"):
-        if path.is_file():
+        if path.is_file() and "commits" not in path.parts:  # the key of a table contains the generation
             assert path.read_bytes() == expected._store_dict[str(path.relative_to(tmp_path / "s"))].to_bytes()
