@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 
 import dask
 import numpy as np
-from dask.base import annotate, get_annotations
+from dask.base import annotate
 from dask.typing import Key
 from distributed import as_completed
 from distributed.scheduler import KilledWorker
@@ -43,9 +43,8 @@ from dkdist._runtime._tuning import (
 )
 from dkdist._runtime.blocks import Blocks, Job, TaskResults, Work, batch_task
 from dkdist._runtime.cluster import ResultMonitor, killed_worker_error, run_on_cluster
-from dkdist._runtime.map_reduce import PLACEMENT
 from dkdist._runtime.outcomes import Outcome, combine
-from dkdist._runtime.process import require_same_cpu
+from dkdist._runtime.process import has_placement, require_same_cpu
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
 
@@ -234,7 +233,7 @@ def _round_robin(items: Sequence[TaskKey], threads: Sequence[str]) -> Any:
     A scheduler would choose any idle thread, including one whose item waits for its step. That step and all later
     steps would then wait for the next item. The user's annotations take precedence. Other workers replace missing ones.
     """
-    if not threads or get_annotations().keys() & PLACEMENT:
+    if not threads or has_placement():
         return nullcontext()
     workers: defaultdict[Key, Sequence[str]] = defaultdict(tuple)  # the scheduler may not have dkdist
     workers |= {key: [threads[key[1] % len(threads)]] for key in items}

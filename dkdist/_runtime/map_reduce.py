@@ -29,7 +29,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from dask.base import get_annotations
 from dask.typing import Key
 
 from dkdist._runtime._dask_private import DataNode, GraphNode, Task, TaskRef
@@ -42,13 +41,10 @@ from dkdist._runtime._tuning import (
 )
 from dkdist._runtime.blocks import Blocks, Job, Work, job_task, read_ahead_of, value_tasks
 from dkdist._runtime.outcomes import Outcome, combine
-from dkdist._runtime.process import active_client, require_same_cpu
+from dkdist._runtime.process import active_client, has_placement, require_same_cpu
 from dkdist._runtime.progress import Progress, tracked
 from dkdist._runtime.read_ahead import ReadAhead
 from dkdist._runtime.run import ended_if, require_running, resources, run
-
-PLACEMENT = frozenset({"workers", "resources", "allow_other_workers"})
-"""Annotations of the user that choose workers."""
 
 
 def map_blocks(
@@ -78,7 +74,7 @@ def map_blocks(
 def _is_small(blocks: Blocks) -> bool:
     """Return whether this process can read the only block quickly, and the user did not choose workers."""
     is_read_from_store = 0 < blocks.read_bytes <= MAX_LOCAL_BYTES and blocks.shares_only_params
-    return is_read_from_store and active_client() is not None and not get_annotations().keys() & PLACEMENT
+    return is_read_from_store and active_client() is not None and not has_placement()
 
 
 def map_pieces(

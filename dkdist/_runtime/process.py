@@ -424,3 +424,10 @@ class SameCpuTask:
 def require_same_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function, restricted to this CPU type unless mixed processors are allowed."""
     return function if allows_mixed_cpus() else SameCpuTask(function, cpu_kind())
+
+
+def has_placement() -> bool:
+    """Return whether annotations of the user choose workers."""
+    from dask.base import get_annotations  # this module is imported without Dask
+
+    return bool(get_annotations().keys() & {"workers", "resources", "allow_other_workers"})
