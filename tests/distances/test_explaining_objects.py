@@ -129,5 +129,5 @@ def test_too_many_landmarks_and_distances_with_two_parts_are_refused():
     sets, y = [np.full((2, 1), float(i)) for i in range(6)], np.arange(6.0)
     with pytest.raises(ValueError, match="at most 6, the number of sampled objects"):
         dk.DistanceEmbedding("energy", "supervised", 7).fit(sets, y)
-    with pytest.raises(ValueError, match="1 number per pair"):
+    with pytest.raises(ValueError, match="one number per pair"):
         dk.DistanceEmbedding("directed-modified-hausdorff", "supervised", 3).fit(sets, y)

@@ -138,7 +138,7 @@ def test_sigma_is_the_deviation_of_drawn_points():
         ({"sampler": [np.full((2, 2), 1e20)]}, "point 0 of set 0 has a coordinate of 1e.20"),
         ({"sampler": dk.SampleSets.from_arrays(OBJECTS, [-np.ones(len(x)) for x in OBJECTS])}, "weight of point 0"),
         ({"sampler": 5}, "got int"),
-        ({"sampler": "leverage", "distance": "directed-modified-hausdorff"}, "requires a kernel"),
+        ({"sampler": "leverage", "distance": "directed-modified-hausdorff"}, "requires a distance"),
         ({"sampler": "leverage", "n_components": 41}, "at most 40, the number of sampled objects"),
         ({"standardize": "nystroem", "gamma": 0}, "one gamma above 0"),
         ({"standardize": "nystroem", "gamma": [1.0, 2.0]}, "one gamma above 0"),

@@ -169,7 +169,7 @@ def test_invalid_class_weight_raises(learner: Any) -> None:
     X, _, c, _ = problem()
     with pytest.raises(ValueError, match=r"only the classes .*; got 7"):
         learner(class_weight={7: 1.0}).fit(X, c)
-    with pytest.raises(ValueError, match="finite weights of at least 0"):
+    with pytest.raises(ValueError, match="finite weights >= 0"):
         learner(class_weight={0: -1.0}).fit(X, c)
     with pytest.raises(ValueError, match="class_weight"):
         learner(class_weight="even").fit(X, c)
