@@ -6,6 +6,13 @@ MAX_BLOCK_SETS = 1024  # sets per block: 20 MB of features for 5,000 columns
 MIN_SETS_FOR_LARGE_BLOCKS = 64 * MAX_BLOCK_SETS  # in larger collections blocks hold twice as many sets
 MAX_BLOCK_BYTES = 32 * 2**20  # bytes of points or of array rows per block (python benchmarks/memory.py)
 
+# Blocks of Dask arrays (python benchmarks/inputs.py).
+MAX_UNSPLIT_BYTES = 4 * MAX_BLOCK_BYTES  # rows of an unsplit block; splitting computes its chunk more often
+JOINED_CHUNK_BYTES = 4 * 2**20  # small chunks of Zarr arrays are read together: a task costs about 1 ms
+MAX_CHUNK_COPIES = (
+    4  # a chunk that at most so many blocks need is computed for each; others stay in memory meanwhile
+)
+
 # Limits of graphs and folds.
 MAX_GRAPH_JOBS = 128  # maximum number of jobs per graph, and between two reports of a state
 MAX_WINDOW_BLOCKS = 64  # limits the memory of unfinished blocks of a fold (python benchmarks/memory.py)

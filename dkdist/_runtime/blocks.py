@@ -26,7 +26,12 @@ from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime._dask_private import Alias, DataNode, GraphNode, Task, TaskRef
-from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS, MIN_SETS_FOR_LARGE_BLOCKS
+from dkdist._runtime._tuning import (
+    MAX_BLOCK_BYTES,
+    MAX_BLOCK_SETS,
+    MAX_CHUNK_COPIES,
+    MIN_SETS_FOR_LARGE_BLOCKS,
+)
 from dkdist._runtime.dask_graph import FutureNode, graph_nodes
 from dkdist._runtime.outcomes import Outcome, run_job
 from dkdist._runtime.process import SameCpuTask, active_client, materialize_params, require_same_cpu
@@ -292,11 +297,6 @@ class RowAssembly:
         return self.function(*args)
 
 
-# A chunk on the border of two blocks is computed for each; one that more blocks need is computed once and kept in
-# memory until they are done: python -m pytest tests/inputs/test_as_sets.py -k chunks
-MAX_CHUNK_COPIES = 4
-
-
 def copy_shared_chunks(graph: Mapping[Key, GraphNode]) -> Mapping[Key, GraphNode]:
     """Return the graph with a copy of nodes that up to four assemblies of blocks share, for each of them.
 
@@ -333,7 +333,7 @@ def _copy_dependencies(graph: dict[Key, GraphNode], assembly: Key, counts: Mappi
             stack.append((key, True))
             stack.extend((dependency, False) for dependency in node.dependencies)
             continue
-        new_key = ("copy", i, str(key)) if count > 1 else key
+        new_key = ("copy", i, key) if count > 1 else key
         renamed[key] = new_key
         graph[new_key] = node.substitute(renamed, key=new_key)  # type: ignore[arg-type]
 

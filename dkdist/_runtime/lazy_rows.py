@@ -22,15 +22,8 @@ from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime._dask_private import GraphNode, List, Task, TaskRef
-from dkdist._runtime._tuning import MAX_BLOCK_BYTES
+from dkdist._runtime._tuning import JOINED_CHUNK_BYTES, MAX_BLOCK_BYTES, MAX_UNSPLIT_BYTES
 from dkdist._runtime.blocks import BlockSource, DaskArray, RowAssembly, max_block_sets
-
-# Blocks keep whole chunks together up to this size of their rows; a larger value holds more rows in memory, a smaller
-# one computes large chunks more often: python -m pytest tests/inputs/test_as_sets.py -k chunks
-MAX_UNSPLIT_BYTES = 4 * MAX_BLOCK_BYTES
-CHUNK_BYTES = (
-    4 * 2**20
-)  # small chunks are read together, because a task costs about 1 ms: tests/inputs/test_as_sets.py
 
 
 @dataclass(frozen=True)
@@ -77,30 +70,46 @@ class LazyRows:
         return np.concatenate([[0], np.cumsum(self.array.chunks[0])]).astype(np.int64)
 
     def read(self, runs: Runs) -> Array:
-        """Compute runs of rows with the active scheduler."""
-        numbers, call = self._call(runs)
-        (chunks,) = compute([self.array.blocks[k] for k in numbers])
-        return _take_runs(chunks, *call)
+        """Compute runs of rows with the active scheduler; of each chunk only the part that contains them is kept."""
+        runs = runs.joined()
+        if len(runs.starts) == 0:
+            return np.empty((0, *self.array.shape[1:]), self.array.dtype)
+        numbers, lows, highs = self._parts(runs)
+        parts = compute(
+            [self.array[low:high] for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
+        )[0]
+        return _take_runs(parts, *self._relative(runs, numbers, lows, highs))
 
     def node(self, runs: Runs) -> Task:
         """Return a nested task that takes runs of rows from chunks of the array."""
-        numbers, call = self._call(runs)
+        runs = runs.joined()
+        numbers, edges = self._parts(runs)[0], self.edges
         trailing = (0,) * (self.array.ndim - 1)
+        chunks = List(*(TaskRef((self.array.name, k, *trailing)) for k in numbers.tolist()))
         return Task(
-            None, _take_runs, List(*(TaskRef((self.array.name, k, *trailing)) for k in numbers)), *call
+            None, _take_runs, chunks, *self._relative(runs, numbers, edges[numbers], edges[numbers + 1])
         )
 
-    def _call(self, runs: Runs) -> tuple[list[int], tuple[I64, I64]]:
-        """Return the numbers of the required chunks, and the runs as positions in their concatenation."""
-        runs, edges = runs.joined(), self.edges
+    def _parts(self, runs: Runs) -> tuple[I64, I64, I64]:
+        """Return the numbers of the chunks with rows of the runs, and the first row and the end of these rows."""
+        edges, ends = self.edges, runs.starts + runs.sizes
         first = np.searchsorted(edges, runs.starts, side="right") - 1
-        last = np.searchsorted(edges, runs.starts + runs.sizes, side="left")
-        used = np.zeros(len(edges) - 1, bool)
-        for a, b in zip(first.tolist(), last.tolist(), strict=True):
-            used[a:b] = True
-        before = np.concatenate([[0], np.cumsum(np.where(used, np.diff(edges), 0))])
-        starts = before[first] + runs.starts - edges[first]
-        return np.flatnonzero(used).tolist(), (starts, runs.sizes)
+        last = np.searchsorted(edges, ends, side="left")
+        lows, highs = edges[1:].copy(), edges[:-1].copy()
+        np.minimum.at(lows, first, runs.starts)
+        np.maximum.at(highs, last - 1, ends)
+        for i in np.flatnonzero(last - first > 1):  # runs that cross borders of chunks
+            borders = slice(first[i] + 1, last[i])
+            lows[borders] = edges[borders]
+            highs[first[i] : last[i] - 1] = edges[borders]
+        numbers = np.flatnonzero(lows < highs)
+        return numbers, lows[numbers], highs[numbers]
+
+    def _relative(self, runs: Runs, numbers: I64, lows: I64, highs: I64) -> tuple[I64, I64]:
+        """Return the starts of runs in the concatenated parts of some chunks, and their sizes."""
+        part = np.searchsorted(numbers, np.searchsorted(self.edges, runs.starts, side="right") - 1)
+        before = np.concatenate([[0], np.cumsum(highs - lows)])
+        return before[part] + runs.starts - lows[part], runs.sizes
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,8 @@ class MemoryRows:
 
 def _take_runs(chunks: Sequence[Array], starts: I64, sizes: I64) -> Array:
     """Return runs of rows of the concatenated chunks; a view if one run lies in one chunk."""
+    if any(map(np.ma.is_masked, chunks)):
+        raise ValueError("points must not contain masked values. Fill them or drop their points.")
     if len(chunks) == len(starts) == 1:
         return np.asarray(chunks[0])[starts[0] : starts[0] + sizes[0]]
     ends = np.cumsum([len(chunk) for chunk in chunks])
@@ -197,11 +208,9 @@ def lazy_array(array: Any, chunk_rows: int | None = None) -> DaskArray:
     Without ``chunk_rows`` small chunks are joined to chunks of about 4 MiB.
     """
     if chunk_rows is None:
-        stored_rows, row_bytes = (
-            int(array.chunks[0]),
-            array.dtype.itemsize * max(1, math.prod(array.shape[1:])),
-        )
-        chunk_rows = stored_rows * max(1, CHUNK_BYTES // (stored_rows * row_bytes))
+        stored_rows = int(array.chunks[0])
+        row_bytes = array.dtype.itemsize * max(1, math.prod(array.shape[1:]))
+        chunk_rows = stored_rows * max(1, JOINED_CHUNK_BYTES // (stored_rows * row_bytes))
     # the name is unique, because the content of the array may change
     chunks = (chunk_rows, *array.shape[1:])
     lazy: DaskArray = da.from_array(array, chunks=chunks, name=f"rows-{uuid.uuid4().hex}")
@@ -214,18 +223,19 @@ def stack_columns(columns: Sequence[Any]) -> Any:
     return da.stack(columns, axis=1) if is_lazy else np.stack(columns, axis=1)
 
 
-def partitions_of(data: Any) -> list[Any] | None:
-    """Return delayed lists of sets: the partitions of a bag, or lists of one delayed value or future; else None."""
-    is_partitioned = hasattr(data, "to_delayed") and is_dask_collection(data)
-    if is_partitioned and not isinstance(data, da.Array) and not hasattr(data, "columns"):
-        return list(data.to_delayed())
-    if isinstance(data, (list, tuple)) and len(data) and all(map(_is_delayed, data)):
+def is_partitioned(data: Any) -> bool:
+    """Whether this is a bag or another Dask collection of lists of sets, or a list with delayed values or futures."""
+    if isinstance(data, (list, tuple)):
+        return any(isinstance(value, (Delayed, TaskRef)) for value in data)  # futures are references to tasks
+    is_table = isinstance(data, da.Array) or hasattr(data, "columns")
+    return not is_table and hasattr(data, "to_delayed") and is_dask_collection(data)
+
+
+def partitions_of(data: Any) -> list[Any]:
+    """Return delayed lists of sets: the partitions of a collection, or a list of one set for each value of a list."""
+    if isinstance(data, (list, tuple)):
         return [delayed(_single)(value) for value in data]
-    return None
-
-
-def _is_delayed(value: Any) -> bool:
-    return isinstance(value, (Delayed, TaskRef))  # futures are references to tasks
+    return list(data.to_delayed())
 
 
 def _single(value: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,11 +24,12 @@ from dkdist.io.set_map import LazyTransform
 from dkdist.sets import SampleSets
 from dkdist.sets.indexing import positions
 from dkdist.sets.labels import NO_LABELS, Labels, Names
-from dkdist.sets.origins import SortedSample, normalize_origin
+from dkdist.sets.origins import SortedSample
 from dkdist.sets.point_checks import CODE_DTYPES, convert_points, require_finite
 
-# Rows of the sample that chooses an origin, from the beginnings of this many chunks: tests/inputs/test_as_sets.py
-N_SAMPLED_CHUNKS, N_SAMPLED_ROWS = 8, 128
+# The sample that chooses an origin: about so many points of consecutive sets at each of some places; more places read
+# more chunks (tests/inputs/test_as_sets.py)
+N_SAMPLED_POINTS, N_SAMPLED_PLACES = 128, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +109,9 @@ class ArraySource:
 
     def scattered(self, index: I64, first: int = 0) -> SampleSets:
         """Read sets in any order; errors name them by positions from ``first`` on."""
-        runs, sizes = self.runs(index), self.sizes[index]
-        points = self.points.read(runs)
-        weights = None if self.weights is None else self.weights.read(runs)
-        if self.padded:
-            is_point = np.arange(points.shape[1]) < sizes[:, None]
-            points, weights = points[is_point], None if weights is None else weights[is_point]
-        edges = np.concatenate([[0], np.cumsum(sizes)])
+        points = self._values(self.points, index)
+        weights = None if self.weights is None else self._values(self.weights, index)
+        edges = np.concatenate([[0], np.cumsum(self.sizes[index])])
         # the origin is given, so that a set does not depend on the others of its block
         zero = np.zeros(self.n_dims)
         rows, origin = convert_points(
@@ -126,6 +123,14 @@ class ArraySource:
                 weights = np.ascontiguousarray(weights, np.float32)
             require_finite(weights, edges, "weight", first_set=first)
         return SampleSets._trusted(rows, edges, weights, None, origin, Labels(names=self.names))
+
+    def raw_points(self, index: I64) -> Array:
+        """Read points of sets as they are, without conversion and checks."""
+        return self._values(self.points, index)
+
+    def _values(self, rows: LazyRows | MemoryRows, index: I64) -> Array:
+        values = rows.read(self.runs(index))
+        return values[np.arange(values.shape[1]) < self.sizes[index][:, None]] if self.padded else values
 
     def runs(self, index: I64) -> Runs:
         """Return the rows of the arrays that contain some sets."""
@@ -165,7 +170,7 @@ class ArrayContents:
 class ArraySets(LazySets):
     """Lazy view of sets that are rows of Dask arrays; returned by `as_sets`."""
 
-    __slots__ = ("_source", "_token")
+    __slots__ = ("_source",)
 
     def __init__(
         self,
@@ -183,10 +188,9 @@ class ArraySets(LazySets):
     @classmethod
     def of(cls, points: Any, weights: Any, sizes: I64, labels: Labels) -> ArraySets:
         """Return all sets of Dask arrays; points of other dtypes than float32 are sampled to choose an origin."""
-        rows = LazyRows.of(points)
-        origin = _sampled_origin(rows)
-        source = ArraySource(rows, None if weights is None else LazyRows.of(weights), sizes, origin, labels)
-        return cls(source, range(len(sizes)))
+        rows = LazyRows.of(points), None if weights is None else LazyRows.of(weights)
+        source = ArraySource(*rows, sizes, None, labels)
+        return cls(replace(source, origin=_sampled_origin(source)), range(len(sizes)))
 
     @property
     def _reader(self) -> ArraySource:
@@ -251,13 +255,15 @@ class ArrayBlock:
         return ArraySets(source, range(len(self.sizes)), None, self.base, self.maps)
 
 
-def _sampled_origin(rows: LazyRows) -> F64 | None:
-    """Return the origin of points from a sample; dtypes that float32 represents are not read."""
-    dtype, d = rows.array.dtype, rows.array.shape[-1]
-    if SortedSample.of([np.empty((0, d), dtype)]) is None:
+def _sampled_origin(source: ArraySource) -> F64 | None:
+    """Return the origin of points from a sample of sets; dtypes that float32 represents are not read.
+
+    Warns if float32 rounds many distinct values of the sample to a few.
+    """
+    dtype, n = source.points.array.dtype, source.n_sets
+    if SortedSample.of([np.empty((0, source.n_dims), dtype)]) is None:
         return None
-    starts = rows.edges[:-1][np.unique(np.linspace(0, len(rows.edges) - 2, N_SAMPLED_CHUNKS).astype(int))]
-    n = np.minimum(N_SAMPLED_ROWS, rows.array.shape[0] - starts)
-    sample = rows.read(Runs(starts, n)).reshape(-1, d)
-    joined = SortedSample.of([sample])
-    return None if joined is None else normalize_origin(joined.infer_origin())
+    n_each = -(-N_SAMPLED_POINTS // max(1, int(np.median(source.sizes))))
+    firsts = np.linspace(0, max(0, n - n_each), N_SAMPLED_PLACES).astype(np.int64)
+    index = np.unique(np.minimum(firsts[:, None] + np.arange(n_each), n - 1))
+    return convert_points([source.raw_points(index)], None)[1]

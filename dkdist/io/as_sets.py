@@ -13,7 +13,7 @@ import numpy as np
 
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.blocks import is_lazy, require_known_chunks
-from dkdist._runtime.lazy_rows import lazy_array, partitions_of
+from dkdist._runtime.lazy_rows import is_partitioned, lazy_array
 from dkdist.io.array_sets import ArraySets
 from dkdist.io.converters import CONVERTERS, Arrays, convert, library_of
 from dkdist.io.lazy_sets import LazySets
@@ -63,10 +63,10 @@ def as_sets(
 
     Notes
     -----
-    Nothing of a Dask or Zarr array is read, except for float64 and large integers: the beginnings of up to eight chunks
-    are read to choose the origin (see `SampleSets`). Bags, delayed values and futures are computed once for their
-    shapes, and again in each pass unless they are persisted. Blocks of work consist of whole chunks, so a chunk should
-    have 1 to 100 MiB. Chunks of flat arrays need not end with a set; the chunk at a border is computed for both blocks.
+    Nothing of a Dask or Zarr array is read, except for float64 and large integers: sets at eight places are read to
+    choose the origin (see `SampleSets`). Bags, delayed values and futures are computed once for their shapes, and again
+    in each pass unless they are persisted. A task holds the chunks of its block, so chunks must be much smaller than
+    the memory. Chunks of flat arrays need not end with a set; the chunk at a border is computed for both blocks.
 
     Examples
     --------
@@ -101,8 +101,8 @@ def is_foreign(data: Any) -> bool:
     if isinstance(data, np.ndarray):
         return data.dtype == object and data.ndim == 1
     if isinstance(data, (list, tuple)):
-        return bool(len(data)) and (library_of(data[0]) == "torch" or partitions_of(data[:1]) is not None)
-    return library_of(data) in CONVERTERS or is_lazy(data) or partitions_of(data) is not None
+        return bool(len(data)) and (library_of(data[0]) == "torch" or is_partitioned(data))
+    return library_of(data) in CONVERTERS or is_lazy(data) or is_partitioned(data)
 
 
 def _with_labels(
@@ -124,8 +124,8 @@ def _with_labels(
 
 def _sets_of(arrays: Arrays) -> SampleSets | LazySets:
     points = arrays.points
-    if isinstance(points, (SampleSets, LazySets)):
-        return points
+    if isinstance(points, (SampleSets, LazySets)):  # the store at a path
+        return _with_labels(points, arrays.offsets, arrays.weights, arrays.ids, arrays.names, arrays.targets)
     if library_of(points) == "zarr":
         points = lazy_array(points)
     if is_lazy(points):

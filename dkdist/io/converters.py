@@ -14,6 +14,7 @@ import numpy as np
 
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.lazy_rows import (
+    is_partitioned,
     join_partitions,
     lazy_array,
     map_partitions,
@@ -54,9 +55,8 @@ def convert(data: Any) -> Arrays:
         return Arrays(list(data))
     if isinstance(data, (list, tuple)) and len(data) and library_of(data[0]) == "torch":
         return Arrays([_tensor_array(tensor) for tensor in data])
-    partitions = partitions_of(data)
-    if partitions is not None:
-        return _from_partitions(partitions)
+    if is_partitioned(data):
+        return _from_partitions(partitions_of(data))
     converter = CONVERTERS.get(library_of(data))
     return Arrays(data) if converter is None else converter(data)
 
@@ -249,6 +249,10 @@ def _local_path(group: Any) -> Any:
 
 def _from_xarray(data: Any) -> Arrays:
     if hasattr(data, "data_vars"):
+        if "dkdist" in data.attrs:  # points may be relative to an origin, or codes
+            raise SampleSetError(
+                "data must not be a store of dkdist opened by xarray. Use dk.open_sets(path)."
+            )
         return _from_variables(
             {
                 str(name): Variable(_xarray_data(v), tuple(map(str, v.dims)), v.attrs)
@@ -292,9 +296,9 @@ def _from_variables(variables: Mapping[str, Variable]) -> Arrays:
         name: _small(variables[name].data) for name in ("offsets", "lengths", "ids") if name in variables
     }
     n_sets = len(values["lengths"]) if "lengths" in values else len(values.get("offsets", [0])) - 1
-    targets = {
-        name: _small(v) for name, v in others.items() if v.ndim and v.shape[0] == n_sets and v.ndim <= 2
-    }
+    targets = _stored_targets(
+        {name: v for name, v in others.items() if v.shape[:1] == (n_sets,) and v.ndim <= 2}
+    )
     weights = variables["weights"].data if "weights" in variables else None
     return Arrays(variables["points"].data, weights=weights, targets=targets or None, **values)
 
@@ -322,14 +326,21 @@ def _from_ragged(variables: Mapping[str, Variable], count: str) -> Arrays:
             f"variables along {sample!r} must be columns, or one matrix; got {sorted(columns)}. Drop the others."
         )
     sizes = _small(variables[count].data)
-    per_set = {
-        name: _small(v.data)
-        for name, v in variables.items()
-        if name != count and v.dims[:1] == instance and v.data.ndim <= 2
-    }
+    per_set = _stored_targets(
+        {
+            name: v.data
+            for name, v in variables.items()
+            if name != count and v.dims[:1] == instance and v.data.ndim <= 2
+        }
+    )
     ids = per_set.pop(instance[0] if instance else "", None)
-    per_set = {name: values for name, values in per_set.items() if values.dtype.kind in "biufUT"}
     return Arrays(points, _offsets(sizes), weights=weights, ids=ids, names=names, targets=per_set or None)
+
+
+def _stored_targets(variables: Mapping[str, Any]) -> dict[str, Array]:
+    """Return variables with one entry per set that can be targets: numbers, booleans and text."""
+    values = {name: _small(variable) for name, variable in variables.items()}
+    return {name: column for name, column in values.items() if column.dtype.kind in "biufU"}
 
 
 def _is_numeric(variable: Variable) -> bool:

@@ -311,7 +311,7 @@ class LazySets(NoArrayConversion):
     def points_alone(self, first: int = 0) -> SampleSets:
         """Read all sets of the view into memory, without ids and targets.
 
-        Errors about invalid points name sets by their positions, of which ``first`` is the first.
+        Errors about invalid points name sets by position; ``first`` is the position of the first set.
         """
         run = self._run()
         if run is not None:

@@ -35,7 +35,7 @@ def sample_of(name: str, P: Any) -> Sample:
     """Convert P to a sample; Dask and Zarr arrays and stores are read block by block."""
     if isinstance(P, Shape) or is_mesh(P):
         raise ValueError(f"{name} must be a point set; got a shape. Pass an array (n, d).")
-    if getattr(P, "ndim", 0) == 3 or (_is_collection(P) and getattr(P, "ndim", 3) > 2):
+    if getattr(P, "ndim", 0) == 3:  # points of all sets
         from dkdist.io import as_sets
 
         P = as_sets(P)
@@ -47,15 +47,6 @@ def sample_of(name: str, P: Any) -> Sample:
             return streamed
         x = as_points(name, P)
     return Sample(len(x), x.shape[1], x.__getitem__, lambda pooled, *bins: pooled.bin_sums(x, *bins))
-
-
-def _is_collection(P: Any) -> bool:
-    """Whether P is a collection of sets of another library; does not import it."""
-    if isinstance(P, (np.ndarray, SampleSets, list, tuple)) or hasattr(P, "columns"):
-        return False
-    from dkdist.io.as_sets import is_foreign
-
-    return is_foreign(P)
 
 
 def _require_points(name: str, alphabet: Any, has_weights: bool) -> None:

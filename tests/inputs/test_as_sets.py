@@ -6,9 +6,11 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 
 import dkdist as dk
@@ -129,12 +131,48 @@ def test_invalid_sets_are_named_or_skipped() -> None:
             lambda: dk.as_sets(dk.as_sets(da.zeros((3, 5, 2))), ids=[1, 2, 3]),
             "ids, names and targets must be None",
         ),
+        (lambda: dk.as_sets(xr.Dataset(attrs={"dkdist": {}})), r"Use dk.open_sets\(path\)"),
         (lambda: dk.MomentEmbedding().fit(da.zeros((30, 2))), r"as_sets\(array, offsets\)"),
     ],
 )
 def test_other_arrays_are_refused(call: Any, message: str) -> None:
     with pytest.raises(dk.SampleSetError, match=message):
         call()
+
+
+def test_origin_of_padded_sets_ignores_the_padding(tmp_path: Path) -> None:
+    points = np.random.default_rng(0).standard_normal((40, 50, 2)) + 1e9
+    group = zarr.create_group(str(tmp_path / "padded.zarr"))
+    padded = np.where(np.arange(50)[:, None] < 5, points, 0.0)
+    for name, values in {"points": padded, "lengths": np.full(40, 5)}.items():
+        group.create_array(name, shape=values.shape, chunks=values.shape, dtype=values.dtype)[...] = values
+    sets = dk.as_sets(group)
+    assert np.abs(sets.origin - 1e9).max() < 10
+    np.testing.assert_allclose(sets[3], points[3, :5], rtol=0, atol=1e-6)
+
+
+def test_precision_that_float32_loses_raises_a_warning() -> None:
+    points = np.random.default_rng(0).standard_normal((40, 20, 1))
+    points[::2] += 1e10
+    with pytest.warns(UserWarning, match="column 0 of the points of all sets has many distinct values"):
+        dk.as_sets(da.from_array(points, chunks=(8, 20, 1)))
+
+
+def test_masked_values_of_lazy_arrays_are_refused() -> None:
+    sets = dk.as_sets(da.ma.masked_less(da.from_array(example()[0], chunks=(10, 20, 2)), -1))
+    with pytest.raises(ValueError, match="points must not contain masked values"):
+        dk.MomentEmbedding().fit(sets)
+
+
+def test_lists_may_mix_arrays_and_delayed_values() -> None:
+    points, _ = example()
+    mixed = [dask.delayed(x) if i % 2 else x for i, x in enumerate(points)]
+    np.testing.assert_array_equal(dk.as_sets(mixed).load().points, points.reshape(-1, 2))
+
+
+def test_empty_selections_are_empty() -> None:
+    sets = dk.as_sets(da.from_array(example()[0], chunks=(10, 20, 2)))
+    assert len(sets[:0]) == len(sets[:0].load()) == len(sets[[]].load()) == 0
 
 
 def test_blocks_consist_of_whole_chunks() -> None:

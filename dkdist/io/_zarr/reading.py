@@ -377,7 +377,7 @@ class CommitReader:
                 except Exception as error:
                     reason = reason or error
                     if isinstance(self.store, ReadAheadStore):
-                        self.store.clear()  # kept objects may be older than an append
+                        self.store.forget()  # kept objects may be older than an append
             if not self._reload_table(table) and tries and reason is not None:
                 raise reason
         raise AssertionError("unreachable")

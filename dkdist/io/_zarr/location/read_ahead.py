@@ -47,7 +47,7 @@ class ReadAheadStore(AsyncStoreWrapper):
 
         sync(start())
 
-    def clear(self) -> None:  # type: ignore[override]
+    def forget(self) -> None:
         """Forget all objects, which another process may have replaced."""
         self._requested, self._kept = {}, OrderedDict()
 
