@@ -80,13 +80,7 @@ def _chunks(committed: CommitReader) -> str:
 class SetStore(LazySets):
     """Lazy view of the sample sets in a store, or of a selection; returned by `open_sets`.
 
-    ``len``, ``shape``, ``n_dims``, ``n_points``, ``sizes``, ``bounds``, ``s[i]`` and iteration work as for
-    `SampleSets`. Indexing with a slice, a mask or an integer array returns another view and reads nothing.
-
-    Attributes
-    ----------
-    block_sets : int or None
-        Number of sets per block of work; None for the default.
+    It has the interface and the attribute ``block_sets`` of `LazySets`, and `append` and `verify`.
 
     Notes
     -----
