@@ -205,7 +205,7 @@ def chunk_aligned_bounds(
 def lazy_array(array: Any, chunk_rows: int | None = None) -> DaskArray:
     """Return an array, by default a chunked one such as a Zarr array, as a Dask array.
 
-    Without ``chunk_rows`` small chunks are joined to chunks of about 4 MiB.
+    Without ``chunk_rows`` small chunks are joined to chunks of about 1 MiB.
     """
     if chunk_rows is None:
         stored_rows = int(array.chunks[0])
