@@ -9,9 +9,7 @@ MAX_BLOCK_BYTES = 32 * 2**20  # bytes of points or of array rows per block (pyth
 # Blocks of Dask arrays (python benchmarks/inputs.py).
 MAX_UNSPLIT_BYTES = 4 * MAX_BLOCK_BYTES  # rows of an unsplit block; splitting computes its chunk more often
 JOINED_CHUNK_BYTES = 2**20  # small chunks of Zarr arrays are read together: a task costs about 1 ms
-MAX_CHUNK_COPIES = (
-    4  # a chunk that at most so many blocks need is computed for each; others stay in memory meanwhile
-)
+MAX_CHUNK_COPIES = 4  # a chunk that so many blocks need is computed for each; others stay in memory meanwhile
 
 # Limits of graphs and folds.
 MAX_GRAPH_JOBS = 128  # maximum number of jobs per graph, and between two reports of a state

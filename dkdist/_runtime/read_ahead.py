@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dkdist._runtime._dask_private import DataNode
@@ -39,7 +40,9 @@ class ReadAhead:
             self._bytes.pop(job, None)
             while self._n_requested < len(self._jobs) and sum(self._bytes.values()) < self._max_bytes // 2:
                 views = [view for task in self._jobs[self._n_requested] for view in _views(task)]
-                n_bytes = sum(view.prefetch() for view in views)
+                n_bytes = 0
+                with suppress(ValueError, OSError):  # raised again, with its sets, when the block is read
+                    n_bytes = sum(view.prefetch() for view in views)
                 if self._n_requested != job:
                     self._bytes[self._n_requested] = n_bytes
                 self._n_requested += 1

@@ -22,12 +22,11 @@ def warn_of_sets(warning: SetWarning) -> None:
         warn(str(warning))
     elif monotonic() - _sent_seconds.get(warning.text, float("-inf")) >= MIN_WARNING_SECONDS:
         _sent_seconds[warning.text] = monotonic()
-        warn(f"{warning} More sets of other blocks may be concerned.")
+        warn(f"{warning} Other blocks may contain more such sets.")
 
 
-_sent_seconds: dict[
-    str, float
-] = {}  # by text: tasks of the user on a cluster have no end that could warn once
+_sent_seconds: dict[str, float] = {}
+"""Times of warnings by text: computations of the user on a cluster have no end at which to warn once."""
 
 
 class _Computations(Callback):

@@ -30,9 +30,8 @@ class ReadAheadStore(AsyncStoreWrapper):
         super().__init__(store)
         self.max_bytes = min(MAX_READ_AHEAD_BYTES, memory_limit() // MEMORY_DIVISOR)
         self._requested: dict[str, asyncio.Task[Buffer | None]] = {}  # not read yet
-        self._kept: OrderedDict[str, asyncio.Task[Buffer | None]] = (
-            OrderedDict()
-        )  # the last one read is at the end
+        # the object that was read last is at the end
+        self._kept: OrderedDict[str, asyncio.Task[Buffer | None]] = OrderedDict()
 
     def _with_store(self, store: Store) -> ReadAheadStore:
         return ReadAheadStore(store)
