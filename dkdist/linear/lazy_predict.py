@@ -58,8 +58,8 @@ def lazy_predict(model: Any, X: Any, method: str = "predict", *, meta: NDArray[A
     >>> X = np.random.default_rng(0).standard_normal((300, 2)).astype("f4")
     >>> model = LogisticRegression().fit(X, X[:, 0] > 0)
     >>> lazy = da.from_array(X, chunks=(100, 2))
-    >>> dk.lazy_predict(model, lazy, "predict_proba")
-    dask.array<predict_proba, shape=(300, 2), dtype=float32, chunksize=(100, 2), chunktype=numpy.ndarray>
+    >>> dk.lazy_predict(model, lazy)
+    dask.array<predict, shape=(300,), dtype=bool, chunksize=(100,), chunktype=numpy.ndarray>
     """
     if not callable(getattr(model, method, None)):
         raise TypeError(
