@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --editable
 
 .PHONY: demo test check network processors versions coverage chaos bench site clean
 
@@ -47,20 +48,21 @@ site: $(VENV)/.site-ready
 bench: $(VENV)/.dev-ready
 	$(BIN)/python benchmarks/speed.py
 
-$(VENV)/.dev-ready: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/.dev-ready: pyproject.toml | $(BIN)/uv
+	$(INSTALL) '.[dev]'
 	touch $@
 
-$(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
+$(VENV)/.demo-ready: pyproject.toml | $(BIN)/uv
+	$(INSTALL) '.[plots]'
 	touch $@
 
-$(VENV)/.site-ready: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+$(VENV)/.site-ready: pyproject.toml | $(BIN)/uv
+	$(INSTALL) '.[docs]'
 	touch $@
 
-$(BIN)/python:
+$(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
