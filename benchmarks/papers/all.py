@@ -1,0 +1,122 @@
+"""The experiments of the three papers by one command, next to the tables of docs/papers.md.
+
+    python benchmarks/papers/all.py [--quick] [--output results.json]
+
+Runs every script that a row names, each in a new process, and prints the rows with the figures of this run. A script
+whose data or packages are missing is named with its last line of output. --quick (a few minutes) shows that everything
+runs: with so few sets, figures are worse than those of docs/papers.md, which are from full runs (several hours).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from study import options, write
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "papers.md"
+
+
+def percent(fraction: float) -> str:
+    return f"{100 * fraction:.1f} %"
+
+
+def means(rows: dict[str, Any], names: dict[str, str]) -> str:
+    """Return the means of some rows under short names."""
+    return ", ".join(f"{short} {rows[name]['mean']:.3f}" for name, short in names.items())
+
+
+def mixture_figures(report: Any) -> str:
+    points, result = next(iter(report["points"].items()))
+    table = {name: row[-1] for name, row in result["table"].items()}
+    return f"{points} points: {means(table, {'Hellinger': 'Hellinger', 'constant': 'a constant'})}"
+
+
+def distance_figures(report: Any) -> str:
+    tasks = {name: task["rows"] for name, task in report.items() if isinstance(task, dict) and "rows" in task}
+    return ", ".join(f"{name} {percent(rows['D2KE, best']['accuracy'])}" for name, rows in tasks.items())
+
+
+def scene_figures(report: Any) -> str:
+    return percent(report["rivals"]["Hellinger"]["accuracy"]["bands, random features"]["mean"])
+
+
+FIGURES: dict[str, tuple[list[str], Callable[[Any], str]]] = {  # arguments of a script, and its figures
+    "gram_published.py": (
+        [],
+        lambda r: means(
+            r["corr2"],
+            {"A, defaults": "A", "z of A, defaults": "z", "held-out halves, defaults": "entropies"},
+        ),
+    ),
+    "mixture.py": ([], mixture_figures),
+    "density_regression.py": (
+        [],
+        lambda r: ", ".join(f"{k} {v['ratio']:.2f}" for k, v in r["settings"].items()),
+    ),
+    "cats_dogs.py": (
+        ["gradients"],
+        lambda r: means(r["gradients"][r["gradients"]["best"]], {"D = 200": "error"}),
+    ),
+    "scenes.py": (["--only", "Hellinger"], scene_figures),
+    "distances.py": (["theory", "splice", "mnist_sift"], distance_figures),
+    "kernel_distance.py": (
+        [],
+        lambda r: ", ".join(
+            f"{method} n^{growth['fits'][0]['exponent']:.1f}"
+            for method, growth in r["growth"].items()
+            if growth["fits"]
+        ),
+    ),
+    "shapes.py": ([], lambda r: f"bull's eye {r['re-ranked']['all']:.1f}"),
+}
+
+
+def table_rows(page: str) -> list[list[str]]:
+    """Return the cells of the rows of all tables with six columns."""
+    lines = (line.split("|")[1:-1] for line in page.splitlines() if line.startswith("|"))
+    rows = [[cell.strip() for cell in cells] for cells in lines]
+    return [row for row in rows if len(row) == 6 and row[0] != "in the paper" and set(row[0]) != {"-"}]
+
+
+def run_script(script: str, quick: bool) -> tuple[str, Any]:
+    """Return the figures of a script as text, and its report; the last line of its output if it fails."""
+    arguments, figures = FIGURES[script]
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "report.json")
+        size = ["--quick", *arguments] if quick else []
+        command = [sys.executable, str(HERE / script), *size, "--output", str(output)]
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if run.returncode or not output.exists():
+            return (run.stdout.strip().splitlines() or ["no output"])[-1], None
+        report = json.loads(output.read_text())
+    return figures(report), report
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    args = options(__doc__).parse_args(argv)
+    rows = table_rows(PAGE.read_text())
+    reports: dict[str, Any] = {}
+    figures: dict[str, str] = {}
+    for script in FIGURES:
+        start = time.perf_counter()
+        figures[script], reports[script] = run_script(script, args.quick)
+        print(f"{script}: {time.perf_counter() - start:.0f} s", flush=True)
+    for place, name, evidence, published, ours, same in rows:
+        current = [f"now: {text}" for script, text in figures.items() if f"`{script}`" in evidence]
+        known = [f"published: {published}"] * bool(published) + [f"ours: {ours}"] * bool(ours)
+        comparison = [f"same experiment: {same}"] * bool(same)
+        print("\n    ".join([f"{place}: {name}", evidence, *known, *comparison, *current]))
+    write(args.output, reports)
+    return reports
+
+
+if __name__ == "__main__":
+    main()
