@@ -239,9 +239,8 @@ def test_refused_fit_names_the_first_invalid_row_in_any_training_order(scheduler
     sets = dk.open_sets(store, block_sets=20)
     embedding = dk.DivergenceEmbedding(n_basis=6, domain="unit").fit(sets[: BAD[0]])
     X, y = embedding.transform(sets), sets.targets["y"]
-    fit = LEARNERS[name].fit
-    if name == "partial_fit":
-        fit = partial(SGD(eta0=0.1, random_state=0).partial_fit, classes=[0, 1])
+    partial_fit = partial(SGD(eta0=0.1, random_state=0).partial_fit, classes=[0, 1])
+    fit = partial_fit if name == "partial_fit" else LEARNERS[name].fit
     with pytest.raises(dk.SampleSetError, match=rf"of set {BAD[0]} is") as caught:
         fit(X, y)
     assert caught.value.__context__ is None or caught.value.__suppress_context__
