@@ -143,12 +143,15 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return check_index_alignment(rows, X, y)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return column names (m,), from dimension names if each column has one dimension, else numbered."""
+        """Return column names (m,), from dimension names if each column has one dimension, else numbered.
+
+        ``input_features`` is ignored: scikit-learn's `ColumnTransformer` passes the name of the column of sets.
+        """
         check_is_fitted(self)
         dimension_names = getattr(self, "feature_names_in_", None)
         names = None if dimension_names is None else self.spec_.column_names(dimension_names.tolist())
         if names is None:
-            return np.asarray(super().get_feature_names_out(input_features))
+            return np.asarray(super().get_feature_names_out())
         return np.array(names, dtype=object)
 
     def _summarize_fit_sets(self, sets: Sets, domain: Domain | None, *, sampled: bool = False) -> DataSummary:
