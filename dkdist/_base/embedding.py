@@ -36,6 +36,7 @@ from dkdist._base.invalid_sets import (
     require_nonnegative_weights,
     run_skipping_invalid,
     should_skip,
+    warn_skipped_rows,
     warn_skipped_sets,
 )
 from dkdist._base.params import AdditiveParameters, Domain, EmbeddingParameters, EmbeddingSpec, is_additive
@@ -84,7 +85,6 @@ def check_feature_names(estimator: Any, sets: Any) -> None:
 # Columns with fewer float32 values between their bounds raise a warning: their coordinates have less than 6 bits of
 # precision. python -m pytest tests/test_bad_input.py -k float32 shows the warning.
 MIN_FLOAT32_STEPS = 64
-SKIPPED_ROWS_NOTE = "cannot be embedded and have rows of NaN"
 
 
 class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -143,12 +143,15 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return check_index_alignment(rows, X, y)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return column names (m,), from dimension names if each column has one dimension, else numbered."""
+        """Return column names (m,), from dimension names if each column has one dimension, else numbered.
+
+        ``input_features`` is ignored: scikit-learn's `ColumnTransformer` passes the name of the column of sets.
+        """
         check_is_fitted(self)
         dimension_names = getattr(self, "feature_names_in_", None)
         names = None if dimension_names is None else self.spec_.column_names(dimension_names.tolist())
         if names is None:
-            return np.asarray(super().get_feature_names_out(input_features))
+            return np.asarray(super().get_feature_names_out())
         return np.array(names, dtype=object)
 
     def _summarize_fit_sets(self, sets: Sets, domain: Domain | None, *, sampled: bool = False) -> DataSummary:
@@ -170,7 +173,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 def set_fit_attributes(estimator: Any, sets: Sets, skipped: I64, reason: str) -> None:
     """Set attributes that describe the sets of ``fit``; ``reason`` is the error of the first skipped set."""
     require_valid_sets(sets, skipped, reason)
-    warn_skipped_sets(skipped, reason, "left out of fit (see skipped_)")
+    warn_skipped_sets(skipped, reason)
     estimator.n_features_in_, estimator.origin_, estimator.skipped_ = sets.n_dims, sets.origin, skipped
     set_feature_names(estimator, sets)
 
@@ -212,7 +215,7 @@ def _embed_in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     parameters = materialize_params(spec)
     check, zero = partial(_require_and_count_outside, spec), np.zeros(1, np.int64)
     checked = run_skipping_invalid(check, sets, range(len(sets)), zero, skip=skip)
-    warn_skipped_sets(checked.bad, checked.reason, SKIPPED_ROWS_NOTE)
+    warn_skipped_rows(checked.bad, checked.reason)
     warn_outside(np.concatenate(checked.results), 0, spec.domain, sets.n_points)
     valid_sets, positions = sets, np.arange(len(sets))
     if checked.bad:
@@ -239,7 +242,7 @@ def _embed_in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     fill_in_memory(fill, block_bounds(valid_sets.sizes, 4 * sets.n_dims, 4 * spec.n_features))
     if failures:
         parts = [failures[start] for start in sorted(failures)]
-        warn_skipped_sets([i for part in parts for i in part.bad], parts[0].reason, SKIPPED_ROWS_NOTE)
+        warn_skipped_rows([i for part in parts for i in part.bad], parts[0].reason)
     return out
 
 
@@ -257,7 +260,7 @@ def _embed_view(skip: bool, parameters: EmbeddingParameters, view: LazySets, fir
     result = run_skipping_invalid(
         partial(_embed, parameters), view, positions, nan_row, skip=skip, pieces=pieces
     )
-    warn_skipped_sets(result.bad, result.reason, SKIPPED_ROWS_NOTE)
+    warn_skipped_rows(result.bad, result.reason, workers_warn=False)  # the rows list them
     rows, outside = zip(*result.results, strict=True)
     warn_outside(np.concatenate(outside), first, parameters.spec.domain, view.n_points)
     return rows[0] if len(rows) == 1 else np.concatenate(rows)

@@ -16,9 +16,8 @@ import numpy as np
 
 from dkdist._base.parameter_checks import check_choice
 from dkdist._numba.arrays import I64, Array
-from dkdist._runtime.outcomes import MAX_LISTED_POSITIONS, SetWarning
-from dkdist._runtime.process import warn
-from dkdist._runtime.set_warnings import warn_of_sets
+from dkdist._runtime.outcomes import MAX_LISTED_POSITIONS, SetWarning, WarningStep
+from dkdist._runtime.set_warnings import issue, warn_of_sets
 from dkdist.io import StoreFormatError
 from dkdist.io.lazy_sets import LazySets
 from dkdist.io.set_pieces import in_pieces
@@ -105,18 +104,31 @@ def format_positions(positions: Positions) -> str:
     return ", ".join(str(int(i)) for i in positions[:MAX_LISTED_POSITIONS]) + more
 
 
-def warn_skipped_sets(bad: Positions, reason: str, fate: str) -> None:
-    """Warn about invalid sets, if any, once per run; ``fate`` states their treatment."""
+def warn_skipped_sets(bad: Positions, reason: str) -> None:
+    """Warn about invalid sets that ``fit`` leaves out, if any."""
+    _warn_invalid_sets(bad, reason, "left out of fit (see skipped_)", WarningStep.FIT)
+
+
+def warn_skipped_rows(bad: Positions, reason: str, *, workers_warn: bool = True) -> None:
+    """Warn about invalid sets that have rows of NaN, if any, once per run."""
+    fate = "cannot be embedded and have rows of NaN, which learners leave out"
+    _warn_invalid_sets(bad, reason, fate, WarningStep.ROWS, workers_warn)
+
+
+def _warn_invalid_sets(
+    bad: Positions, reason: str, fate: str, step: WarningStep, workers_warn: bool = True
+) -> None:
     if len(bad):
         text = f"{{n_sets}} invalid set(s) {fate}: {{positions}}. First error: {{reason}}"
-        warn_of_sets(SetWarning.of(text, bad, reason))
+        warn_of_sets(SetWarning.of(text, bad, reason, step=step), workers_warn=workers_warn)
 
 
 def warn_nonfinite_rows(bad: I64, n_rows: int, fate: str, reason: str = "") -> None:
     """Warn about rows of features that are not finite, if any; ``reason`` is the error of the first, if known."""
     if len(bad):
-        rows = f"{len(bad)} of {n_rows} rows of X are not finite and were {fate}: {format_positions(bad)}"
-        warn(f"{rows}. First error: {reason}" if reason else rows)
+        text = f"{{n_sets}} of {n_rows} rows of X are not finite and were {fate}: {{positions}}"
+        text = f"{text}. First error: {{reason}}" if reason else text
+        issue(SetWarning.of(text, bad, reason, step=WarningStep.LEARNER))
 
 
 def require_rows(n: int) -> None:

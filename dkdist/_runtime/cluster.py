@@ -129,17 +129,16 @@ def run_seceded() -> Iterator[None]:
 
     Otherwise the task could wait for results that need its own thread.
     """
-    try:
-        if getattr(thread_state, "key", None) is None:
-            raise KeyError
-        secede()
-    except Exception:  # this is not a worker task, or it has already seceded
-        yield
-        return
+    has_seceded = False
+    if getattr(thread_state, "key", None) is not None:  # this is a task of a worker
+        with suppress(Exception):  # it has already seceded
+            secede()
+            has_seceded = True
     try:
         yield
     finally:
-        rejoin()
+        if has_seceded:
+            rejoin()
 
 
 def wait_timeout() -> float:

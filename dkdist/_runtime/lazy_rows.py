@@ -223,12 +223,19 @@ def stack_columns(columns: Sequence[Any]) -> Any:
     return da.stack(columns, axis=1) if is_lazy else np.stack(columns, axis=1)
 
 
+def is_delayed(value: Any) -> bool:
+    """Whether this is a delayed value or a future."""
+    return isinstance(value, (Delayed, TaskRef))  # futures are references to tasks
+
+
 def is_partitioned(data: Any) -> bool:
-    """Whether this is a bag or another Dask collection of lists of sets, or a list with delayed values or futures."""
+    """Whether this is a delayed value, a list with some, or a Dask collection of lists of sets such as a bag."""
     if isinstance(data, (list, tuple)):
-        return any(isinstance(value, (Delayed, TaskRef)) for value in data)  # futures are references to tasks
-    is_table = isinstance(data, da.Array) or hasattr(data, "columns")
-    return not is_table and hasattr(data, "to_delayed") and is_dask_collection(data)
+        return any(map(is_delayed, data))
+    if is_delayed(data):
+        return True
+    is_table = isinstance(data, da.Array) or getattr(data, "ndim", 1) == 2
+    return not is_table and hasattr(data, "npartitions") and is_dask_collection(data)
 
 
 def partitions_of(data: Any) -> list[Any]:

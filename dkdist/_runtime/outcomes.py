@@ -14,6 +14,7 @@ import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from sys import getsizeof
 from typing import Any
 
@@ -23,12 +24,20 @@ from dkdist._runtime.process import current_worker
 MAX_LISTED_POSITIONS = 10  # maximum number of sets listed in a message; origin unknown
 
 
+class WarningStep(IntEnum):
+    """Steps of a pipeline that warn about skipped sets, in their order."""
+
+    FIT = 0
+    ROWS = 1
+    LEARNER = 2
+
+
 @dataclass(frozen=True)
 class SetWarning:
     """Warning about sets: its text contains ``{n_sets}``, ``{positions}``, ``{first}``, ``{n_points}``, ``{reason}``.
 
     ``positions`` are the first ones in the collection, and ``reason`` is the error of the first set. Sets are skipped
-    unless ``n_points`` of them are counted.
+    unless ``n_points`` of them are counted. ``step`` is the position of the warning in a pipeline.
     """
 
     text: str
@@ -36,9 +45,17 @@ class SetWarning:
     positions: tuple[int, ...]
     reason: str = ""
     n_points: int = 0
+    step: WarningStep = WarningStep.FIT
 
     @classmethod
-    def of(cls, text: str, positions: Sequence[int] | I64, reason: str = "", n_points: int = 0) -> SetWarning:
+    def of(
+        cls,
+        text: str,
+        positions: Sequence[int] | I64,
+        reason: str = "",
+        n_points: int = 0,
+        step: WarningStep = WarningStep.FIT,
+    ) -> SetWarning:
         """Return the warning about sets at sorted positions."""
         return cls(
             text,
@@ -46,6 +63,7 @@ class SetWarning:
             tuple(int(i) for i in positions[:MAX_LISTED_POSITIONS]),
             reason,
             int(n_points),
+            step,
         )
 
     def merge(self, other: SetWarning) -> SetWarning:

@@ -23,7 +23,7 @@ from typing import Any, Literal, Protocol, Self, TextIO
 from dkdist._numba.compilation import COMPILE_WATCH, compiling_text
 from dkdist._runtime._tuning import MIN_LOG_SECONDS
 from dkdist._runtime.outcomes import Outcome, SetWarning, merge_warnings
-from dkdist._runtime.process import warn
+from dkdist._runtime.set_warnings import issue
 
 RunState = Literal["running", "compiling", "finished", "failed", "interrupted"]
 
@@ -173,7 +173,7 @@ class Progress:
             self._stack.close()
         if state == "finished":
             for warning in self._warnings.values():
-                warn(str(warning))
+                issue(warning)
 
     def __enter__(self) -> Self:
         if self._last_sent:

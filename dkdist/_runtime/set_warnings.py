@@ -9,24 +9,46 @@ from dask.callbacks import Callback
 from dkdist._runtime._tuning import MIN_WARNING_SECONDS
 from dkdist._runtime.outcomes import SetWarning, collected_warnings, merge_warnings
 from dkdist._runtime.process import current_worker, warn
+from dkdist._utils.validation import find_user_call
 
 
-def warn_of_sets(warning: SetWarning) -> None:
-    """Add a warning to the outcome of the task or to the end of the computation that calls this, or issue it now."""
+def warn_of_sets(warning: SetWarning, *, workers_warn: bool = True) -> None:
+    """Add a warning to the outcome of the task or to the end of the computation that calls this, or issue it now.
+
+    Computations of the user on a cluster have no end at which to warn once. Their workers send a warning each, or none
+    without ``workers_warn``.
+    """
     collected = collected_warnings.get(None)
     if collected is None and COMPUTATIONS.n_active:
         collected = COMPUTATIONS.collected
     if collected is not None:
         collected.append(warning)
     elif current_worker() is None:
-        warn(str(warning))
-    elif monotonic() - _sent_seconds.get(warning.text, float("-inf")) >= MIN_WARNING_SECONDS:
+        issue(warning)
+    elif workers_warn and monotonic() - _sent_seconds.get(warning.text, float("-inf")) >= MIN_WARNING_SECONDS:
         _sent_seconds[warning.text] = monotonic()
         warn(f"{warning} Other blocks may contain more such sets.")
 
 
 _sent_seconds: dict[str, float] = {}
-"""Times of warnings by text: computations of the user on a cluster have no end at which to warn once."""
+"""Times of the warnings of this worker by text."""
+
+
+def issue(warning: SetWarning) -> None:
+    """Warn at the line of the user, unless an earlier step of the same call has warned about the same sets.
+
+    A step that is not later than the last one belongs to another call, for example in a loop.
+    """
+    global _last_issued
+    subject = find_user_call(), warning.n_sets, warning.positions, warning.n_points
+    last_subject, last_step = _last_issued
+    _last_issued = subject, warning.step
+    if subject != last_subject or warning.step <= last_step:
+        warn(str(warning))
+
+
+_last_issued: tuple[object, int] = None, 0
+"""Call of the user and sets of the last warning, and its step."""
 
 
 class _Computations(Callback):
@@ -45,7 +67,7 @@ class _Computations(Callback):
         collected, self.collected = self.collected, []
         if not errored:
             for warning in merge_warnings({w.text: w} for w in collected).values():
-                warn(str(warning))
+                issue(warning)
 
 
 COMPUTATIONS = _Computations()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,26 @@ THREAD_PACKAGES = {"threading", "concurrent"}  # outermost frames of threads tha
 
 def find_stacklevel() -> int:
     """Return the ``stacklevel`` of the caller's nearest frame outside of libraries, or 1 (its own line)."""
-    frame, level = sys._getframe(1), 1
+    frame, level = _user_frame(sys._getframe(1))
+    return 1 if _package(frame) in LIBRARY_PACKAGES | THREAD_PACKAGES else level
+
+
+def find_user_call() -> tuple[tuple[CodeType, int], ...]:
+    """Return code and instruction of the caller's nearest frame outside of libraries, and of its callers."""
+    frame: FrameType | None = _user_frame(sys._getframe(1))[0]
+    calls = []
+    while frame is not None:
+        calls.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(calls)
+
+
+def _user_frame(frame: FrameType) -> tuple[FrameType, int]:
+    """Return the nearest frame outside of libraries, or the outermost one, and its level counted from 1."""
+    level = 1
     while frame.f_back is not None and _package(frame) in LIBRARY_PACKAGES:
         frame, level = frame.f_back, level + 1
-    return 1 if _package(frame) in LIBRARY_PACKAGES | THREAD_PACKAGES else level
+    return frame, level
 
 
 def _package(frame: FrameType) -> str:

@@ -91,7 +91,8 @@ class DivergenceEmbedding(StructuredEmbedding):
     on_error : {"raise", "skip"}, default="raise"
         Treatment of invalid sets: those in a damaged or lost chunk of a store, with invalid weights, or with points
         outside a given domain. "raise" raises an error that names the first one. "skip" omits them in `fit` and gives
-        them rows of NaN in `transform`, with one warning (for a lazy array, one per block); other rows do not change.
+        them rows of NaN in `transform`, with one warning for each call; other rows do not change. Workers of a cluster
+        that compute a lazy array do not warn: the rows of NaN are the list.
         Errors that affect the whole collection always raise, such as a store that was replaced or cannot be reached.
     index_set : {"nodes", "tensor", "total-degree"} or ("sobolev", s), default="nodes"
         Columns are values at the nodes, or their projections on products of cosines of degrees a: all

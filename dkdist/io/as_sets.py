@@ -20,7 +20,7 @@ from dkdist.io.lazy_sets import LazySets
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.indexing import load_collection
 from dkdist.sets.labels import Labels
-from dkdist.sets.point_checks import as_offsets
+from dkdist.sets.point_checks import as_offsets, concatenate_weights
 
 
 def as_sets(
@@ -46,7 +46,7 @@ def as_sets(
     offsets : (N + 1,) integer array, optional
         Set i is rows ``offsets[i]`` to ``offsets[i + 1]`` - 1 of flat points (T, d), or (T,) for d = 1.
     weights : array of the shape of the points without the last axis, optional
-        One weight per point; for a list a list of arrays.
+        One weight per point; for a list or list column also one array or list per set.
     ids, names, targets : optional
         As for `SampleSets.labelled`. Dask arrays and Series are computed.
 
@@ -91,7 +91,22 @@ def as_sets(
         names=arrays.names if names is None else names,
         targets=arrays.targets if targets is None else targets,
     )
+    if arrays.offsets is not None and arrays.weights is not None:
+        offsets = np.asarray(load_collection(arrays.offsets))
+        arrays = replace(arrays, offsets=offsets, weights=_flat_weights(arrays.weights, offsets))
     return _sets_of(arrays)
+
+
+def _flat_weights(weights: Any, offsets: Array) -> Any:
+    """Return weights (T,) or (T, k) of a list or list column with one entry per set; other weights unchanged."""
+    library, n_sets = library_of(weights), len(offsets) - 1
+    is_list = isinstance(weights, (list, tuple)) or library in ("awkward", "pandas", "polars", "pyarrow")
+    if not is_list or len(weights) != n_sets or n_sets == 0:
+        return weights
+    values = list(np.asarray(weights) if library == "pyarrow" else weights)
+    if np.ndim(values[0]) == 0:
+        return weights
+    return concatenate_weights(values, [range(n) for n in np.diff(offsets).tolist()], offsets)
 
 
 def is_foreign(data: Any) -> bool:

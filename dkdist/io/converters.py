@@ -5,15 +5,18 @@ Libraries are recognised by the module of the type, so none is imported before i
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.lazy_rows import (
+    is_delayed,
     is_partitioned,
     join_partitions,
     lazy_array,
@@ -26,7 +29,7 @@ from dkdist.io.errors import StoreFormatError
 from dkdist.io.set_store import open_sets
 from dkdist.sets import SampleSetError
 from dkdist.sets.indexing import load_collection
-from dkdist.sets.point_checks import as_parts, offsets_of, require_increasing
+from dkdist.sets.point_checks import as_parts, locate, offsets_of, require_increasing
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,11 @@ def convert(data: Any) -> Arrays:
     if isinstance(data, (str, os.PathLike)):
         return _from_path(data)
     if isinstance(data, np.ndarray) and data.dtype == object and data.ndim == 1:
-        return Arrays(list(data))
+        return _from_objects(list(data))
     if isinstance(data, (list, tuple)) and len(data) and library_of(data[0]) == "torch":
         return Arrays([_tensor_array(tensor) for tensor in data])
     if is_partitioned(data):
-        return _from_partitions(partitions_of(data))
+        return _from_partitions(_partitions(data))
     converter = CONVERTERS.get(library_of(data))
     return Arrays(data) if converter is None else converter(data)
 
@@ -66,41 +69,91 @@ def convert(data: Any) -> Arrays:
 
 def _from_partitions(partitions: Sequence[Any]) -> Arrays:
     """Return sets of delayed lists of arrays; computes all of them once for their shapes."""
-    described = map_partitions(_describe, partitions)
-    sizes: list[Any] = [part.sizes for part in described]
-    dims = {d for part in described for d in part.dims}
-    if not dims:
+    described: list[_PartitionShape] = map_partitions(_describe, partitions)
+    starts = np.concatenate([[0], np.cumsum([len(part.sizes) for part in described])])
+    for i, part in enumerate(described):
+        if part.is_invalid:  # the position of its first set is known now
+            map_partitions(partial(_describe, first_set=int(starts[i])), partitions[i : i + 1])
+    sizes, dims = (np.concatenate([getattr(part, name) for part in described]) for name in ("sizes", "dims"))
+    if not len(sizes):
         raise SampleSetError("sets must contain at least one set; got empty partitions.")
-    if len(dims) > 1:
-        raise SampleSetError(f"all sets must have the same number of dimensions; got {sorted(dims)}.")
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
-    require_increasing(offsets)
+    if (dims != dims[0]).any():
+        i = int(np.argmax(dims != dims[0]))
+        raise SampleSetError(f"set {i} must have {dims[0]} dimensions, as set 0; got {dims[i]}.")
+    columns = [part.columns for part in described if part.columns is not None]
+    if any(names != columns[0] for names in columns):
+        other = next(names for names in columns if names != columns[0])
+        raise SampleSetError(
+            f"data frames of all partitions must have the same columns, {columns[0]}; got {other}. Reorder or rename "
+            "them."
+        )
+    require_increasing(_offsets(sizes))
     dtype = np.result_type(*(part.dtype for part in described if part.dtype is not None))
-    points = join_partitions(_join, partitions, [int(np.sum(n)) for n in sizes], dims.pop(), dtype)
-    return Arrays(points, offsets)
+    n_rows = [int(part.sizes.sum()) for part in described]
+    points = join_partitions(_join, partitions, n_rows, int(dims[0]), dtype)
+    names = columns[0] if columns and all(isinstance(name, str) for name in columns[0]) else None
+    return Arrays(points, _offsets(sizes), names=names)
+
+
+def _partitions(data: Any) -> list[Any]:
+    if is_delayed(data):
+        raise SampleSetError(
+            f"data must be a list of delayed values; got one {type(data).__name__}, which could be one set or a list "
+            "of sets. Pass [value] for one set, or dask.bag.from_delayed([value]) for a list of sets."
+        )
+    return partitions_of(data)
 
 
 @dataclass(frozen=True)
 class _PartitionShape:
+    """Sizes and dimensions (n,) of the sets of a partition, and their dtype and columns."""
+
     sizes: I64
-    dims: frozenset[int] = frozenset()
+    dims: I64
     dtype: Any = None
+    columns: list[Any] | None = None
+    is_invalid: bool = False
 
 
-def _describe(partition: Any) -> _PartitionShape:
-    sets = list(partition)
+def _describe(partition: Any, first_set: int | None = None) -> _PartitionShape:
+    """Return the shapes of sets; without ``first_set`` mark a partition with an invalid set instead of raising."""
+    sets = _nested_arrays(list(partition))
+    unknown = np.zeros(len(sets), np.int64)
     if not sets:
-        return _PartitionShape(np.empty(0, np.int64))
-    parts = as_parts(sets)
-    sizes = np.array([len(part) for part in parts], np.int64)
+        return _PartitionShape(unknown, unknown)
+    try:
+        parts = as_parts(sets, first_set or 0)
+    except SampleSetError:
+        if first_set is not None:
+            raise
+        return _PartitionShape(unknown, unknown, is_invalid=True)
+    sizes, dims = np.array([part.shape for part in parts], np.int64).T
     dtype = np.result_type(*{part.dtype for part in parts})
-    return _PartitionShape(sizes, frozenset(part.shape[1] for part in parts), dtype)
+    return _PartitionShape(
+        sizes, dims, dtype, next((list(x.columns) for x in sets if hasattr(x, "columns")), None)
+    )
 
 
 def _join(partition: Any) -> Array:
-    parts = as_parts(list(partition))
+    parts = as_parts(_nested_arrays(list(partition)))
     offsets_of(parts)
     return np.concatenate(parts)
+
+
+# lists of objects
+
+
+def _from_objects(values: list[Any]) -> Arrays:
+    """Return sets of the objects of an array or Series: arrays, nested lists, or delayed values."""
+    return convert(values) if is_partitioned(values) else Arrays(_nested_arrays(values))
+
+
+def _nested_arrays(values: list[Any]) -> list[Any]:
+    """Return sets, where arrays of the rows of points, which pandas reads from Parquet, become lists of rows."""
+    return [
+        list(value) if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1 else value
+        for value in values
+    ]
 
 
 # arrays of other libraries
@@ -113,7 +166,10 @@ def _from_torch(tensor: Any) -> Arrays:
 
 
 def _tensor_array(tensor: Any) -> Array:
-    array: Array = tensor.detach().cpu().numpy()
+    tensor = tensor.detach().cpu()
+    if str(tensor.dtype) == "torch.bfloat16":  # NumPy has no such dtype
+        tensor = tensor.float()
+    array: Array = tensor.numpy()
     return array
 
 
@@ -122,10 +178,12 @@ def _from_pandas(series: Any) -> Arrays:
         return Arrays(series)
     if str(series.dtype).startswith(("list", "large_list", "fixed_size_list")):  # pd.ArrowDtype
         return _from_arrow(series.array.__arrow_array__())
-    return Arrays(series.tolist())
+    return _from_objects(series.tolist())
 
 
 def _from_polars(series: Any) -> Arrays:
+    if str(getattr(series, "dtype", "")) == "Object":
+        return _from_objects(series.to_list())
     return _from_arrow(series.to_arrow() if type(series).__name__ == "Series" else series)
 
 
@@ -134,16 +192,47 @@ def _from_awkward(array: Any) -> Arrays:
     import awkward as ak
 
     fields = ak.fields(array)
-    first = array[fields[0]] if fields else array
-    if first.ndim < 2:
-        raise SampleSetError(f"awkward arrays of sets must have the type N * var * ...; got {array.type}.")
-    sizes = ak.to_numpy(ak.num(first, axis=1))
     parts = [array[name] for name in fields] if fields else [array]
-    columns = [ak.to_numpy(ak.flatten(part, axis=1)) for part in parts]
-    if any(np.ma.is_masked(column) for column in columns):
-        raise SampleSetError("points must have no missing values; got some. Drop or replace them.")
-    points = np.stack(columns, axis=1) if fields else np.asarray(columns[0])
-    return Arrays(points, _offsets(sizes), names=fields or None)
+    if min(part.ndim for part in parts) < 2:
+        raise SampleSetError(f"awkward arrays of sets must have the type N * var * ...; got {array.type}.")
+    counts = [ak.to_numpy(ak.num(part, axis=1)) for part in parts]
+    for count in counts:
+        if np.ma.is_masked(count):
+            raise _missing_set(int(np.argmax(np.ma.getmaskarray(count))))
+        if (count != counts[0]).any():
+            i = int(np.argmax(count != counts[0]))
+            raise SampleSetError(
+                f"the fields {fields} of set {i} must have one value per point; got {counts[0][i]} and {count[i]} "
+                "values. Drop the others."
+            )
+    offsets = _offsets(np.asarray(counts[0]))
+    columns = [_awkward_points(ak.flatten(part, axis=1), offsets) for part in parts]
+    return Arrays(np.stack(columns, axis=1) if fields else columns[0], offsets, names=fields or None)
+
+
+def _awkward_points(values: Any, offsets: I64) -> Array:
+    """Return the points of an awkward array T * number, or T * d * number."""
+    import awkward as ak
+
+    try:
+        points = ak.to_numpy(values)
+    except ValueError as error:  # lists of unequal lengths
+        raise SampleSetError(
+            f"points must be numbers, or lists of the same number of numbers ({error}). Drop or complete the others."
+        ) from None
+    if np.ma.is_masked(points):
+        is_missing = np.ma.getmaskarray(points).reshape(len(points), -1).any(axis=1)
+        raise _missing_point(offsets, int(np.argmax(is_missing)))
+    return np.asarray(points)
+
+
+def _missing_set(i: int) -> SampleSetError:
+    return SampleSetError(f"set {i} is missing. Drop its row and its target.")
+
+
+def _missing_point(offsets: I64, row: int) -> SampleSetError:
+    i, r = locate(offsets, row)
+    return SampleSetError(f"point {r} of set {i} is missing, or one of its coordinates. Drop or replace it.")
 
 
 def _offsets(sizes: Any) -> I64:
@@ -161,17 +250,20 @@ def _from_arrow(column: Any) -> Arrays:
         )
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return Arrays(column.to_pylist())
-    if not _is_list(kind):
+    kind, is_text = column.type, pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if not (is_text or _is_list(kind)):
         raise SampleSetError(f"data must be a list column; got Arrow values of type {kind}.")
     if column.null_count:
-        i = column.is_null().to_pylist().index(True)
-        raise SampleSetError(f"set {i} is missing. Drop its row and its target.")
-    sizes = column.value_lengths().to_numpy(zero_copy_only=False)
-    points, names = _arrow_points(column.flatten())
-    return Arrays(points, _offsets(sizes), names=names)
+        raise _missing_set(_first_null(column))
+    if is_text:
+        return Arrays(column.to_pylist())
+    offsets = _offsets(column.value_lengths().to_numpy(zero_copy_only=False))
+    points, names = _arrow_points(column.flatten(), offsets)
+    return Arrays(points, offsets, names=names)
+
+
+def _first_null(values: Any) -> int:
+    return int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
 
 
 def _is_list(kind: Any) -> bool:
@@ -180,20 +272,25 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _arrow_points(values: Any) -> tuple[Array, list[str] | None]:
-    """Return points (T, d) of the values of a list column, and names of the dimensions of structs."""
+def _arrow_points(values: Any, offsets: I64, n_values: int = 1) -> tuple[Array, list[str] | None]:
+    """Return points (T, d) of the values of a list column, and names of the dimensions of structs.
+
+    ``n_values`` is the number of values per point.
+    """
     import pyarrow as pa
 
     if values.null_count:
-        raise SampleSetError("points must have no missing values; got some. Drop or replace them.")
+        raise _missing_point(offsets, _first_null(values) // n_values)
     if pa.types.is_struct(values.type):
         names = [values.type.field(i).name for i in range(values.type.num_fields)]
-        return np.stack([_arrow_points(column)[0] for column in values.flatten()], axis=1), names
+        return np.stack([_arrow_points(column, offsets)[0] for column in values.flatten()], axis=1), names
     if _is_list(values.type):
         sizes = np.unique(values.value_lengths().to_numpy(zero_copy_only=False))
         if len(sizes) > 1:
             raise SampleSetError(f"points must have the same number of dimensions; got {sizes.tolist()}.")
-        return _arrow_points(values.flatten())[0].reshape(len(values), -1), None
+        d = int(sizes[0]) if len(sizes) else 1
+        coordinates = _arrow_points(values.flatten(), offsets, n_values * d)[0]
+        return coordinates.reshape(len(values), d * math.prod(coordinates.shape[1:])), None
     return values.to_numpy(zero_copy_only=False), None
 
 
@@ -253,22 +350,29 @@ def _from_xarray(data: Any) -> Arrays:
             raise SampleSetError(
                 "data must not be a store of dkdist opened by xarray. Use dk.open_sets(path)."
             )
-        return _from_variables(
-            {
-                str(name): Variable(_xarray_data(v), tuple(map(str, v.dims)), v.attrs)
-                for name, v in data.variables.items()
-            }
+        sample = next(
+            (v.attrs["sample_dimension"] for v in data.variables.values() if "sample_dimension" in v.attrs),
+            None,
         )
-    ids, names = (
-        data.coords[dim].to_numpy() if dim in data.coords else None for dim in (data.dims[0], data.dims[-1])
-    )
-    return Arrays(
-        _xarray_data(data.variable),
-        ids=ids if ids is not None and ids.dtype.kind in "iuUT" and data.ndim == 3 else None,
-        names=[str(n) for n in names]
-        if names is not None and names.dtype.kind in "UTO" and data.ndim == 3
-        else None,
-    )
+        return _from_variables({str(name): _xarray_variable(v, sample) for name, v in data.variables.items()})
+    coordinates = {
+        str(dim): _xarray_variable(data.coords[dim].variable) for dim in data.dims if dim in data.coords
+    }
+    return _from_variables({**coordinates, "points": _xarray_variable(data.variable)})
+
+
+EXPORTED_DIMS: tuple[str, ...] = ("set", "point", "column")  # of SampleSets.to_xarray
+
+
+def _xarray_variable(variable: Any, sample: str | None = None) -> Variable:
+    """Return a variable in the order of the dimensions of exported sets, or with the sample dimension first."""
+    dims = [str(dim) for dim in variable.dims]
+    order: list[str] = [dim for dim in EXPORTED_DIMS if dim in dims]
+    if len(order) < len(dims):
+        order = sorted(dims, key=lambda dim: dim != sample)
+    data = _xarray_data(variable)
+    data = data if order == dims else data.transpose([dims.index(dim) for dim in order])
+    return Variable(data, tuple(order), variable.attrs)
 
 
 def _xarray_data(variable: Any) -> Any:
@@ -287,10 +391,11 @@ def _from_variables(variables: Mapping[str, Variable]) -> Arrays:
             "a group of sets must have an array 'points' with 'offsets' or 'lengths', or a count variable with the "
             f"attribute sample_dimension (CF); got the arrays {sorted(variables)}. Use dk.as_sets(array, offsets)."
         )
+    dims = variables["points"].dims
     others = {
         name: v.data
         for name, v in variables.items()
-        if name not in ("points", "offsets", "lengths", "weights", "ids")
+        if name not in ("points", "offsets", "lengths", "weights", "ids", *dims)
     }
     values = {
         name: _small(variables[name].data) for name in ("offsets", "lengths", "ids") if name in variables
@@ -300,7 +405,19 @@ def _from_variables(variables: Mapping[str, Variable]) -> Arrays:
         {name: v for name, v in others.items() if v.shape[:1] == (n_sets,) and v.ndim <= 2}
     )
     weights = variables["weights"].data if "weights" in variables else None
-    return Arrays(variables["points"].data, weights=weights, targets=targets or None, **values)
+    ids = values.pop("ids", None)
+    if ids is None and len(dims) == 3:
+        ids = _dimension_labels(variables, dims[0], "iuU")
+    names = _dimension_labels(variables, dims[-1], "U") if dims else None
+    return Arrays(
+        variables["points"].data, weights=weights, ids=ids, names=names, targets=targets or None, **values
+    )
+
+
+def _dimension_labels(variables: Mapping[str, Variable], dim: str, kinds: str) -> Array | None:
+    """Return the coordinate of a dimension if it has values of some kinds of dtype."""
+    values = _small(variables[dim].data) if dim in variables and variables[dim].dims == (dim,) else None
+    return values if values is not None and values.dtype.kind in kinds else None
 
 
 def _from_ragged(variables: Mapping[str, Variable], count: str) -> Arrays:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain
 from numbers import Integral, Real
@@ -157,7 +158,7 @@ class IncrementalSGD(LinearLearner):
             sampler = BatchSampler(epoch_blocks, labels, seed, n_shuffled, self.n_lanes, should_skip(self))
             config = TrainingConfig(sampler, objective, dtype, stopping, self._loss_unit)
             plan = cache_plan.add_to(config.plan(f"fit {type(self).__name__}", stopping.max_epochs))
-            with plan.run(self.verbose) as progress:
+            with plan.run(self.verbose) as progress, self._errors_in_row_order(blocks, dtype):
                 final_state = run_epochs(
                     config, state, progress, lambda reached: _save(checkpoint, reached, metadata)
                 )
@@ -236,10 +237,27 @@ class IncrementalSGD(LinearLearner):
         sample = partial(_step_of_block, self.loss, dtype, should_skip(self))
         shapes = _block_shapes(blocks)
         for i in chain([rng.choice(filled)], rng.permutation(filled)):
-            step = map_blocks(blocks, sample, shapes, only=[int(i)], label="sgd_step_size", quiet=True)[0]
+            with self._errors_in_row_order(blocks, dtype):
+                step = map_blocks(blocks, sample, shapes, only=[int(i)], label="sgd_step_size", quiet=True)[0]
             if step is not None:
                 return float(step) / curvature_ratio
         raise no_finite_rows_error()
+
+    @contextmanager
+    def _errors_in_row_order(self, blocks: Blocks, dtype: np.dtype[Any]) -> Iterator[None]:
+        """Replace the error of the first invalid row in training order by that of the first one in X.
+
+        This takes a further pass, up to the first block with an invalid row.
+        """
+        try:
+            yield
+        except ValueError:
+            work = partial(_require_valid, dtype, should_skip(self))
+            try:
+                map_blocks(blocks, work, _block_shapes(blocks), label="sgd_errors", quiet=True)
+            except ValueError as error:  # internal frames would hide the message
+                raise error.with_traceback(None) from error.__cause__
+            raise
 
     def settle_targets(
         self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None
@@ -273,7 +291,8 @@ class IncrementalSGD(LinearLearner):
             choose_materialization(blocks, 1), labels, seed, n_shuffled, skip=should_skip(self)
         )
         config = TrainingConfig(sampler, objective, dtype, StoppingRule(1, 1))
-        with config.plan(f"fit {type(self).__name__} in part", 1).run(self.verbose) as progress:
+        plan = config.plan(f"fit {type(self).__name__} in part", 1)
+        with plan.run(self.verbose) as progress, self._errors_in_row_order(blocks, dtype):
             final_state = run_epochs(config, TrainingState(model, epoch=n_epochs), progress, lambda _: None)
             reason = progress.pop_reason()
         self._finish(config, final_state, reason)
@@ -296,6 +315,12 @@ def _step_of_block(
     if len(invalid):
         X = X[exclude(np.arange(len(X)), invalid)]
     return step_size(loss, X[:N_STEP_SIZE_ROWS]) if len(X) else None
+
+
+def _require_valid(
+    dtype: np.dtype[Any], skip: bool, block: Any, first_row_and_shape: tuple[int, tuple[int, int]]
+) -> None:
+    check_block(block, dtype, *first_row_and_shape, skip=skip)
 
 
 def _block_shapes(blocks: Blocks) -> list[tuple[int, tuple[int, int]]]:

@@ -63,7 +63,10 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     if isinstance(X, (str, os.PathLike)):
         hint = "For the path of a store, pass dk.open_sets(path)."
     elif hasattr(X, "columns"):
-        hint = "For one row per point, use SampleSets.from_frame(X, set_id=...), or import_frame for a Dask frame."
+        hint = (
+            "For one row per point, use SampleSets.from_frame(X, set_id=...), or import_frame for a Dask frame. For "
+            "one set per row, pass its column, such as X['cells'] ('cells' in ColumnTransformer, not ['cells'])."
+        )
     elif hasattr(X, "load"):
         hint = "For a store of sets, call its load() first."
     else:

@@ -8,7 +8,7 @@ row of k weights) per point.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from itertools import accumulate
 from typing import Any
 
@@ -168,18 +168,21 @@ def require_codes(points: Points, edges: I64, alphabet: str) -> None:
         )
 
 
-def as_parts(arrays: Iterable[ArrayLike]) -> list[NDArray[Any]]:
-    """Convert a list of sets (n_i, d), or (n_i,) for d = 1, to arrays (n_i, d); data frames must have equal columns."""
+def as_parts(arrays: Iterable[ArrayLike], first_set: int = 0) -> list[NDArray[Any]]:
+    """Convert a list of sets (n_i, d), or (n_i,) for d = 1, to arrays (n_i, d); data frames must have equal columns.
+
+    Errors name sets by positions from ``first_set`` on.
+    """
     inputs: list[Any] = list(arrays)
     first = next((list(a.columns) for a in inputs if hasattr(a, "columns")), None)
-    for i, a in enumerate(inputs):
+    for i, a in enumerate(inputs, first_set):
         if hasattr(a, "columns") and list(a.columns) != first:
             raise SampleSetError(
                 f"columns of set {i} must equal those of the sets before it, {first}; got {list(a.columns)}. "
                 "Reorder or rename them."
             )
     parts = []
-    for i, values in enumerate(inputs):
+    for i, values in enumerate(inputs, first_set):
         part = as_columns(_as_array(values, f"set {i}"))
         if part.ndim != 2:
             hint = "Pass [x] for one set x." if part.ndim == 0 else "Pass a list of such arrays."
@@ -250,7 +253,7 @@ def convert_points(
     return rows, start
 
 
-def concatenate_weights(weights: Sequence[ArrayLike], parts: Sequence[NDArray[Any]], edges: I64) -> F32:
+def concatenate_weights(weights: Sequence[ArrayLike], parts: Sequence[Sized], edges: I64) -> F32:
     """Concatenate the weights of a list of sets to float32, (T,) or (T, k)."""
     columns = [_as_array(w, f"weights of set {i}") for i, w in enumerate(weights)]
     if len(columns) != len(parts):

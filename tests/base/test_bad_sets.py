@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,7 @@ def test_invalid_set_is_reported_by_its_position(invalid_store: Spoilt, kind: st
     with pytest.warns(UserWarning, match=rf"1 invalid set.*skipped_\): 15\. First error: {message}"):
         fitted = embedding().fit(part)
     np.testing.assert_array_equal(fitted.skipped_, [15])
-    with pytest.warns(UserWarning, match=rf"1 invalid set.* NaN: 15\. First error: {message}"):
+    with pytest.warns(UserWarning, match=rf"1 invalid set.* NaN, .*: 15\. First error: {message}"):
         fitted.transform(part).compute()
 
 
@@ -230,7 +229,7 @@ def test_invalid_sets_on_a_process_cluster(invalid_store: Spoilt) -> None:
     with (
         warnings.catch_warnings(record=True) as message,
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster),
+        Client(cluster) as client,
     ):
         warnings.simplefilter("always")
         with pytest.raises(ValueError, match=r"weight of point 1 of set 5"):
@@ -244,12 +243,7 @@ def test_invalid_sets_on_a_process_cluster(invalid_store: Spoilt) -> None:
         y = expected @ np.arange(expected.shape[1])
         coefficients = [model.fit(lazy, y).coef_ for model in models]
         scores = [model.score(lazy, y) for model in models]
-        end = (
-            time.monotonic() + 10
-        )  # warnings of workers about computations of the user arrive after the rows
-        while not any("rows of NaN" in str(w.message) for w in message):
-            assert time.monotonic() < end, [str(w.message) for w in message]
-            time.sleep(0.05)
+        assert client.get_events("warn") == ()  # of workers, about computations of the user
     of_learners = [w for w in message if "rows of X are not finite" in str(w.message)]
     assert len(of_learners) == len(coefficients) + len(scores)
     for warning in of_learners:

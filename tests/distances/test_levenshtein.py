@@ -278,20 +278,26 @@ def test_calling_a_distance_equals_the_matrix_entry():
     codes = np.array([1, 2, 3]), np.array([1, 3])
     assert Levenshtein()(*codes) == 1
     assert pickle.loads(pickle.dumps(Levenshtein()))("ab", "b") == 1
-    for distance, a, b in (
-        (Levenshtein(), "", "a"),
-        (Levenshtein(), "a", b"a"),
-        (Levenshtein(), x, y),
-        (dk.Energy(), "a", "b"),
+    for distance, a, b, message in (
+        (Levenshtein(), "", "a", "string 0 .* is empty"),
+        (Levenshtein(), "a", b"a", "both contain characters or both contain codes"),
+        (Levenshtein(), x, y, "Levenshtein compares strings; got real-valued points of 2 dimension"),
+        (dk.Energy(), "a", "b", "Energy compares points; got strings"),
     ):
-        with pytest.raises((ValueError, TypeError)):
+        with pytest.raises(dk.SampleSetError, match=message):
             distance(a, b)
     with pytest.raises(ValueError, match=r"1 number per pair; .* gives 2"):
         dk.DirectedModifiedHausdorff()(x, y)
 
 
 def test_invalid_strings_leave_the_fast_path_and_are_refused():
-    for sets in ([""], ["a", b"a"], ["a", ""], [], ["a", 1]):
+    for sets, message in (
+        ([""], "string 0 .* is empty"),
+        (["a", b"a"], r"one type; got str \(set 0\) and bytes \(set 1\)"),
+        (["a", ""], "string 1 .* is empty"),
+        ([], "at least one set; got an empty list"),
+        (["a", 1], r"one type; got str \(set 0\) and sequence of integers \(set 1\)"),
+    ):
         assert small_string_matrix("levenshtein", sets, None) is None
-        with pytest.raises((ValueError, TypeError)):
+        with pytest.raises(dk.SampleSetError, match=message):
             dk.distance_matrix(sets, distance="levenshtein")

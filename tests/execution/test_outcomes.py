@@ -6,12 +6,15 @@ import subprocess
 import sys
 import threading
 import warnings
+from functools import partial
 
 import dask
 import numpy as np
 import pytest
 from dashboard.models import local_client
 from distributed import Client, LocalCluster
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import dkdist as dk
 from dkdist._runtime.blocks import Job, row_blocks
@@ -130,7 +133,6 @@ def test_combined_outcomes_keep_the_first_error():
 
 REFUSAL = """
 import sys
-import numpy as np
 import dkdist as dk
 from distributed import Client, LocalCluster
 from sklearn.pipeline import make_pipeline
@@ -140,8 +142,12 @@ if __name__ == "__main__":
     with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster):
         sets = dk.open_sets(sys.argv[1], block_sets=20)
         embedding = dk.DivergenceEmbedding(n_basis=6, domain="unit")
-        model = make_pipeline(embedding, dk.IncrementalRidgeClassifier(random_state=0))
-        model.fit(sets, sets.targets["y"])
+        if sys.argv[2] == "pipeline":
+            model = make_pipeline(embedding, dk.IncrementalRidgeClassifier(random_state=0))
+            model.fit(sets, sets.targets["y"])
+        else:
+            X = embedding.fit(sets[:40]).transform(sets)
+            dk.IncrementalSGDClassifier(eta0=0.1, random_state=0).fit(X, sets.targets["y"])
 """
 BAD = [*range(45, 600, 30)]
 
@@ -157,11 +163,12 @@ def store(tmp_path_factory):
 
 
 @pytest.mark.network
-def test_refused_fit_on_two_processes_prints_little_and_names_the_first_set(store, tmp_path):
+@pytest.mark.parametrize("model", ["pipeline", "sgd"])
+def test_refused_fit_on_two_processes_prints_little_and_names_the_first_set(store, tmp_path, model):
     script = tmp_path / "refusal.py"
     script.write_text(REFUSAL)
     done = subprocess.run(
-        [sys.executable, str(script), str(store)], capture_output=True, text=True, timeout=120
+        [sys.executable, str(script), str(store), model], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 1
     lines = [line for line in (done.stdout + done.stderr).splitlines() if "distributed.nanny" not in line]
@@ -213,3 +220,107 @@ def test_skipped_sets_give_one_warning_at_the_line_of_the_user(scheduler, store,
     assert str(warning.message).startswith(f"{len(BAD)} ")
     assert f"First error: point 0 of set {BAD[0]} is" in str(warning.message)
     assert warning.filename == THIS_FILE
+
+
+SGD = dk.IncrementalSGDClassifier
+LEARNERS = {
+    "sgd": SGD(random_state=0),
+    "sgd with a step": SGD(eta0=0.1, random_state=0),
+    "lanes": SGD(eta0=0.1, n_lanes=2, random_state=0),
+    "cached": SGD(eta0=0.1, cache="memory", n_epochs=2, random_state=0),
+    "ridge": dk.IncrementalRidgeClassifier(random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", [*LEARNERS, "partial_fit"])
+def test_refused_fit_names_the_first_invalid_row_in_any_training_order(scheduler, store, name, request):
+    if name == "cached" and "cluster" in request.node.name:
+        pytest.skip("a cluster has no cache in the memory of this process")
+    sets = dk.open_sets(store, block_sets=20)
+    embedding = dk.DivergenceEmbedding(n_basis=6, domain="unit").fit(sets[: BAD[0]])
+    X, y = embedding.transform(sets), sets.targets["y"]
+    partial_fit = partial(SGD(eta0=0.1, random_state=0).partial_fit, classes=[0, 1])
+    fit = partial_fit if name == "partial_fit" else LEARNERS[name].fit
+    with pytest.raises(dk.SampleSetError, match=rf"of set {BAD[0]} is") as caught:
+        fit(X, y)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def caught_warnings(function):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function()
+    assert all(warning.filename == THIS_FILE for warning in caught)
+    return [str(warning.message) for warning in caught]
+
+
+def skipping_steps():
+    embedding = dk.DivergenceEmbedding(n_basis=6, domain="unit", on_error="skip")
+    return embedding, SGD(n_epochs=2, random_state=0, on_error="skip")
+
+
+@pytest.fixture(scope="module")
+def half_invalid(tmp_path_factory):
+    """Return a store of 2,000 sets; 1,000 of them are outside the unit square."""
+    path = tmp_path_factory.mktemp("half_invalid") / "sets.zarr"
+    sets = np.random.default_rng(0).random((2000, 2, 2)) + 2.0 * (np.arange(2000) % 2)[:, None, None]
+    dk.write_sets(path, list(sets), targets=np.arange(2000) // 2 % 2)
+    return path
+
+
+def assert_pipeline_warns_once(path, kind):
+    sets = dk.open_sets(path, block_sets=100)
+    y = sets.targets["y"]
+    sets = sets if kind == "store" else sets.load()
+    model = make_pipeline(*skipping_steps())
+    for call in (model.fit, model.score):
+        (message,) = caught_warnings(lambda call=call: call(sets, y))
+        assert message.startswith("1000 ")
+        assert ": 1, 3, 5, " in message
+        assert "First error: point 0 of set 1 is" in message
+
+
+@pytest.mark.parametrize("kind", ["memory", "store"])
+def test_pipeline_warns_once_about_the_sets_that_all_steps_skip(scheduler, half_invalid, kind):
+    assert_pipeline_warns_once(half_invalid, kind)
+
+
+@pytest.mark.network
+def test_two_processes_warn_once_per_run_and_not_about_rows_of_the_user(half_invalid):
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster) as client:
+        for kind in ("memory", "store"):
+            assert_pipeline_warns_once(half_invalid, kind)
+        sets = dk.open_sets(half_invalid, block_sets=100)
+        embedding = skipping_steps()[0]
+        assert len(caught_warnings(lambda: embedding.fit(sets))) == 1
+        rows = embedding.transform(sets).compute()
+        assert client.get_events("warn") == ()
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(rows).any(axis=1)), np.arange(1, 2000, 2))
+
+
+def test_other_calls_and_other_sets_have_their_own_warnings(half_invalid):
+    sets = dk.open_sets(half_invalid).load()
+    embedding, model = skipping_steps()
+    X, y = np.empty(0), dk.open_sets(half_invalid).targets["y"]
+
+    def fit_separately():
+        nonlocal X
+        embedding.fit(sets)
+        X = embedding.transform(sets)
+        model.fit(X, y)
+
+    assert len(caught_warnings(fit_separately)) == 3
+    pipeline = make_pipeline(embedding, model)
+    assert len(caught_warnings(lambda: [pipeline.fit(sets, y) for _ in range(3)])) == 3
+
+    class Damage(FunctionTransformer):
+        """Make a further row invalid between the steps."""
+
+        def fit_transform(self, X, y=None):
+            X = X.copy()
+            X[0] = np.nan
+            return X
+
+    messages = caught_warnings(lambda: make_pipeline(embedding, Damage(), model).fit(sets, y))
+    assert [message.partition(" ")[0] for message in messages] == ["1000", "1001"]

@@ -109,8 +109,9 @@ RAGGED: dict[str, Maker] = {
     "polars list column": lambda sets, path: pl.Series(
         [x.tolist() for x in sets], dtype=pl.List(pl.Array(pl.Float32, 2))
     ),
-    "Dask (T, d), offsets": lambda sets, path: dk.as_sets(
-        da.from_array(_flat(sets)[0], chunks=(97, 2)), _flat(sets)[1]
+    "Dask (T, d), offsets": lambda sets, path: (
+        da.from_array(_flat(sets)[0], chunks=(97, 2)),
+        _flat(sets)[1],
     ),
     "Zarr (T, d), offsets": lambda sets, path: dk.as_sets(_zarr(path, _flat(sets)[0], 97), _flat(sets)[1]),
     "Zarr group, padded": _padded_group,
@@ -136,17 +137,23 @@ LAZY = {
     "bag", "list of Delayed", "Dask (N, n, d)", "Zarr (N, n, d)", "xarray (N, n, d)", "futures",
 }  # fmt: skip
 KINDS = {**RAGGED, **STACKED}
+PERSISTED_KINDS = [
+    "Dask (T, d), offsets", "Dask (N, n, d)", "xarray, CF", "xarray (N, n, d)", "bag", "list of Delayed",
+]  # fmt: skip
 CLUSTER_KINDS = {"futures": _futures}
 OPTIONAL_KINDS = {"PyTorch": _torch}
 
 
-def make(kind: str, path: Path) -> tuple[Any, list[np.ndarray], np.ndarray]:
+def make(kind: str, path: Path, *, is_persisted: bool = False) -> tuple[Any, list[np.ndarray], np.ndarray]:
     """Return the input, the same sets as a list of arrays, and their classes."""
     points, y = example()
     sets = ragged(points)
     expected = list(_stacked(sets)) if kind in STACKED else sets
     maker = {**KINDS, **CLUSTER_KINDS, **OPTIONAL_KINDS}[kind]
-    return maker(sets, path), expected, y
+    data = maker(sets, path)
+    if is_persisted:
+        (data,) = dask.persist(data)
+    return dk.as_sets(*data) if isinstance(data, tuple) else data, expected, y
 
 
 def _divergence(X: Any, y: Any, path: Path) -> Any:

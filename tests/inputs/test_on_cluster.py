@@ -1,4 +1,4 @@
-"""Inputs on a cluster of two processes, persisted or not, and in threads of a cluster in this process."""
+"""Inputs on clusters of threads and of two processes, and persisted inputs with and without a client."""
 
 from __future__ import annotations
 
@@ -13,43 +13,61 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dkdist as dk
-from inputs.kinds import CLUSTER_KINDS, ENTRIES, KINDS, LAZY, example, make, run
+from inputs.kinds import CLUSTER_KINDS, ENTRIES, KINDS, LAZY, PERSISTED_KINDS, example, make, run
 
-LAZY_KINDS = sorted(LAZY & KINDS.keys() | CLUSTER_KINDS.keys())
 ENTRY_NAMES = list(ENTRIES)
-PAIRS = [(kind, ENTRY_NAMES[(5 * i) % len(ENTRY_NAMES)]) for i, kind in enumerate(LAZY_KINDS)]
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "no client": {},
+    "threads": {"n_workers": 1, "threads_per_worker": 2, "processes": False},
+    "two processes": {"n_workers": 2, "threads_per_worker": 1},
+}
+# (cluster, whether data are persisted, kind); test_as_sets.py has the inputs without a client
+CASES = [
+    *itertools.product(["threads", "two processes"], [False], [*KINDS, *CLUSTER_KINDS]),
+    *itertools.product(CLUSTERS, [True], PERSISTED_KINDS),
+]
+# one entry point for every lazy case
+PAIRS = [
+    (*case, ENTRY_NAMES[(5 * i + i // 12) % len(ENTRY_NAMES)])
+    for i, case in enumerate(case for case in CASES if case[2] in LAZY)
+]
 
 
 @pytest.fixture(scope="module")
-def two_processes() -> Iterator[Any]:
-    """Return a client of a cluster of two processes."""
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster) as client,
-    ):
+def client(request: pytest.FixtureRequest) -> Iterator[Client | None]:
+    """Return a client of the cluster of the parameter; None without a client."""
+    options = CLUSTERS[request.param]
+    if not options:
+        yield None
+        return
+    with LocalCluster(**options, dashboard_address="127.0.0.1:0") as cluster, Client(cluster) as client:
         yield client
 
 
-def compare(kind: str, entry: str, path: Path) -> None:
-    X, sets, y = make(kind, path / "input")
+def compare(is_persisted: bool, kind: str, entry: str, path: Path) -> None:
+    X, sets, y = make(kind, path / "input", is_persisted=is_persisted)
     result, expected = run(entry, X, y, path / "a"), run(entry, sets, y, path / "b")
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(("kind", "entry"), PAIRS)
-def test_result_on_two_processes_equals_that_of_arrays_in_memory(
-    kind: str, entry: str, tmp_path: Path, two_processes: Client
+@pytest.mark.parametrize(("client", "is_persisted", "kind", "entry"), PAIRS, indirect=["client"])
+def test_result_on_a_cluster_equals_that_of_arrays_in_memory(
+    client: Client | None, is_persisted: bool, kind: str, entry: str, tmp_path: Path
 ) -> None:
-    compare(kind, entry, tmp_path)
+    compare(is_persisted, kind, entry, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "entry"), list(itertools.product([*KINDS, *CLUSTER_KINDS], ENTRY_NAMES)))
-def test_all_pairs_on_two_processes(kind: str, entry: str, tmp_path: Path, two_processes: Client) -> None:
-    compare(kind, entry, tmp_path)
+@pytest.mark.parametrize("entry", ENTRY_NAMES)
+@pytest.mark.parametrize(("client", "is_persisted", "kind"), CASES, indirect=["client"])
+def test_all_pairs_on_clusters(
+    client: Client | None, is_persisted: bool, kind: str, entry: str, tmp_path: Path
+) -> None:
+    compare(is_persisted, kind, entry, tmp_path)
 
 
-def test_persisted_array_is_read_where_it_is(two_processes: Client) -> None:
+@pytest.mark.parametrize("client", ["two processes"], indirect=True)
+def test_persisted_array_is_read_where_it_is(client: Client) -> None:
     points, y = example()
     lazy = da.from_array(points, chunks=(8, 20, 2)).persist()
     model = dk.MomentEmbedding(degree=2).fit(dk.as_sets(lazy))

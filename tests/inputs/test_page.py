@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from inputs.kinds import make
+from inputs.kinds import ENTRIES, make, run
 from inputs.table import rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
@@ -24,6 +25,8 @@ def test_examples_run() -> None:
     names: dict[str, Any] = {}
     for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         assert code.count("\n") <= 10
+        if "import torch" in code and find_spec("torch") is None:
+            continue
         exec(compile(code, str(PAGE), "exec"), names)
     assert (len(names["sets"]), names["sets"].names) == (3, ("x", "y"))
     assert names["jets"].ids.tolist() == ["a", "b"]
@@ -31,13 +34,25 @@ def test_examples_run() -> None:
     assert isinstance(names["simulated"], dk.LazySets)
     assert names["rows"].shape == (40, 3)
     assert names["names"] == ("temperature", "salinity")
+    if "torch" in names:
+        assert names["clouds"].sizes.tolist() == [3, 5]
 
 
 def test_tensors_equal_arrays(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     tensors, sets, _ = make("PyTorch", tmp_path)
-    nested = torch.nested.nested_tensor(tensors)
-    for kind in (tensors, nested, dk.as_sets(tensors)):
+    jagged = torch.nested.nested_tensor(tensors, layout=torch.jagged)
+    with pytest.warns(UserWarning, match="prototype stage"):
+        strided = torch.nested.nested_tensor(tensors, layout=torch.strided)
+    for kind in (tensors, jagged, strided, dk.as_sets(tensors)):
         np.testing.assert_array_equal(dk.as_sets(kind).points, np.concatenate(sets))
-    stacked = torch.zeros((3, 4, 2))
-    assert len(dk.as_sets(stacked)) == 3
+    stacked = torch.ones((3, 4, 2), dtype=torch.bfloat16, requires_grad=True)
+    np.testing.assert_array_equal(dk.as_sets(stacked).points, np.ones((12, 2)))
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_results_of_tensors_equal_those_of_arrays(entry: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    tensors, sets, y = make("PyTorch", tmp_path)
+    expected = run(entry, sets, y, tmp_path / "b")
+    np.testing.assert_array_equal(run(entry, tensors, y, tmp_path / "a"), expected)
