@@ -44,6 +44,7 @@ from .distances.strings.levenshtein import Levenshtein as Levenshtein
 from .distances.wasserstein import Wasserstein as Wasserstein
 from .embeddings.divergence import DivergenceEmbedding as DivergenceEmbedding
 from .embeddings.function import FunctionEmbedding as FunctionEmbedding
+from .embeddings.gaussian import GaussianEmbedding as GaussianEmbedding
 from .embeddings.histogram import HistogramEmbedding as HistogramEmbedding
 from .embeddings.invariant_features import InvariantFeatures as InvariantFeatures
 from .embeddings.l2 import L2Embedding as L2Embedding

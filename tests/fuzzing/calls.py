@@ -473,6 +473,7 @@ CALLS: dict[str, Call] = {
     "L2Embedding": _estimator_call(dk.L2Embedding, SETS),
     "HistogramEmbedding": _estimator_call(dk.HistogramEmbedding, SETS),
     "MomentEmbedding": _estimator_call(dk.MomentEmbedding, SETS),
+    "GaussianEmbedding": _estimator_call(dk.GaussianEmbedding, SETS),
     "SummaryEmbedding": _estimator_call(dk.SummaryEmbedding, SETS),
     "SlicedWassersteinEmbedding": _estimator_call(dk.SlicedWassersteinEmbedding, SETS),
     "MeanEmbedding": _estimator_call(dk.MeanEmbedding, SETS, n_components=16),
