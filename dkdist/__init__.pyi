@@ -137,6 +137,7 @@ from .pairwise_matrices.divergence_estimators import HeldOutDivergence as HeldOu
 from .pairwise_matrices.divergence_estimators import KNNDivergence as KNNDivergence
 from .pairwise_matrices.divergence_estimators import PluginDivergence as PluginDivergence
 from .pairwise_matrices.divergence_matrix import divergence_matrix as divergence_matrix
+from .pairwise_matrices.gaussian_divergences import GaussianDivergence as GaussianDivergence
 from .pairwise_matrices.nearest import NearestSets as NearestSets
 from .pairwise_matrices.psd import project_psd as project_psd
 from .pairwise_matrices.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding

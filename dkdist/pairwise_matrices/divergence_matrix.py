@@ -61,16 +61,17 @@ def divergence_matrix(
     divergence : str or callable, default="jensen-shannon"
         Name or function; logarithmic divergences are in nats. "entropy" and "held-out" estimate "jensen-shannon"; "knn"
         estimates "kullback-leibler", "renyi" and "hellinger"; "plugin" estimates "jensen-shannon", "hellinger",
-        "total-variation", "chi2", "kullback-leibler", "renyi" and a vectorised kappa(p, q) of densities. Short names
-        are "js", "kl" and "tv".
+        "total-variation", "chi2", "kullback-leibler", "renyi" and a vectorised kappa(p, q) of densities; "gaussian"
+        estimates "jensen-shannon", "hellinger", "kullback-leibler", "renyi", "bhattacharyya" and "wasserstein" (the
+        squared 2-Wasserstein distance, in squared units of the points). Short names are "js", "kl" and "tv".
     other : as sets, optional
         Sets of the columns; default: ``sets``. Then a symmetric divergence is computed only once per pair, and the
         diagonal is zero. A set and its copy in ``other`` are not independent samples; their divergence by "entropy"
         or "knn" differs from zero.
-    estimator : {"entropy", "knn", "plugin", "held-out"} or object, default="entropy"
-        An `EntropyDivergence`, `KNNDivergence`, `PluginDivergence` or `HeldOutDivergence`, or the name of one with
-        default options. "entropy" and "knn" are nearly unbiased and may be slightly negative (use
-        ``np.maximum(D, 0)`` if necessary). Only "plugin" accepts weights.
+    estimator : {"entropy", "knn", "plugin", "held-out", "gaussian"} or object, default="entropy"
+        An `EntropyDivergence`, `KNNDivergence`, `PluginDivergence`, `HeldOutDivergence` or `GaussianDivergence`, or the
+        name of one with default options. "entropy" and "knn" are nearly unbiased and may be slightly negative (use
+        ``np.maximum(D, 0)`` if necessary). Only "plugin" and "gaussian" accept weights.
     k : int, optional
         Option ``k`` of the estimator, for estimator="entropy" or "knn".
     alpha : float, default=0.5
@@ -109,7 +110,8 @@ def divergence_matrix(
 
     Cost in two dimensions at 2,500 points per set: about 4 ms of one core per pair for "entropy" and "knn", growing as
     n log n; above about ten dimensions trees give no speed-up (n^2 d). "plugin": about 0.1 ms per pair, growing with
-    the number of nodes n_basis^d.
+    the number of nodes n_basis^d. "gaussian": about 5 us per pair in d = 2, 0.2 ms in d = 50
+    and 5 ms in d = 200; for Jensen-Shannon 0.1 ms, 2 ms and 30 ms.
 
     "plugin" is biased: for two samples of 20 points from one distribution, the Hellinger divergence is about 0.03, 0.07
     and 0.15 in d = 1, 2, 3, and decreases as 1 / n (`DivergenceEmbedding.noise` estimates it). The bias depends on the

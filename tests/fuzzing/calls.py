@@ -358,6 +358,7 @@ CALLS: dict[str, Call] = {
             (dk.EntropyDivergence, "jensen-shannon", {"k": 2, "mixture": "all"}),
             (dk.KNNDivergence, "hellinger", {"k": 2, "duplicates": "raise"}),
             (dk.PluginDivergence, "chi2", {"n_basis": 4, "bandwidth": 0.2, "domain": "data"}),
+            (dk.GaussianDivergence, "jensen-shannon", {"shrinkage": 0.1, "n_points": 64}),
             (dk.HeldOutDivergence, "jensen-shannon", {"bandwidth": 0.2, "random_state": 0}),
         )
     },
