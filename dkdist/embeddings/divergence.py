@@ -30,7 +30,7 @@ from dkdist.embeddings.density_choices import (
     warn_unresolved_bandwidth,
 )
 from dkdist.embeddings.divergence_params import DivergenceSpec, UniformNodesSpec
-from dkdist.embeddings.divergences import divergence
+from dkdist.embeddings.divergences import divergence, normalization
 from dkdist.embeddings.noise import row_noise
 from dkdist.embeddings.structure import ColumnSubset, FeatureUnionParams, feature_blocks
 from dkdist.sets import SampleSets
@@ -108,6 +108,9 @@ class DivergenceEmbedding(StructuredEmbedding):
         Number of nodes for nodes="uniform"; "auto" is 4,000. Midpoints are n_basis in each dimension.
     outside : {"raise", "clip"}, default="raise"
         Treatment of points outside "unit" or a given box: an error that names the set, or clipping.
+    normalized : bool, default=False
+        For "total-variation": d^2 is the integral of |p - q| / 2, from 0 to 1, instead of that of |p - q|, from 0 to 2
+        (for marginal densities and pairs, this holds for each density). Other divergences must not be normalized.
 
     Attributes
     ----------
@@ -144,7 +147,8 @@ class DivergenceEmbedding(StructuredEmbedding):
     StoreFormatError
         For a set that cannot be read; the message names it.
     ValueError
-        For an unknown divergence, rule or structure, or a kappa whose spectral measure is negative.
+        For an unknown divergence, rule or structure, a kappa whose spectral measure is negative, or normalized=True
+        with another divergence than total variation.
 
     Notes
     -----
@@ -216,6 +220,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         nodes: str = "midpoint",
         n_nodes: int | str = "auto",
         outside: str = "raise",
+        normalized: bool = False,
     ) -> None:
         self.divergence = divergence
         self.n_basis = n_basis
@@ -230,11 +235,14 @@ class DivergenceEmbedding(StructuredEmbedding):
         self.nodes = nodes
         self.n_nodes = n_nodes
         self.outside = outside
+        self.normalized = normalized
 
     def fit(self, X: SetsLike, y: Any = None) -> DivergenceEmbedding:
         """Choose domain, bandwidth and frequencies from the sets X in one pass. ``y`` is ignored."""
         kappa = divergence(self.divergence)
+        factor = normalization(self.divergence, self.normalized)
         lam, w = resolve_frequencies(kappa, self.frequencies, self.n_frequencies, self.random_state)
+        w = tuple(factor * mass for mass in w)
         sets = check_sets(X)
         d = sets.n_dims
         bandwidth = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=False)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from dkdist._numba.arrays import F64
+from dkdist._utils.validation import check_bool
 from dkdist.embeddings.kappa import Kappa, TabulatedMeasure, derive_measure
 
 # The density of Jensen-Shannon is proportional to exp(-pi l), which is below float64 precision for l > 12
@@ -137,6 +138,18 @@ DIVERGENCE_ALIASES = {"js": "jensen-shannon", "kl": "kullback-leibler", "tv": "t
 def canonical_name(divergence: Any) -> Any:
     """Return the full name for a common abbreviation, and other values unchanged."""
     return DIVERGENCE_ALIASES.get(divergence, divergence) if isinstance(divergence, str) else divergence
+
+
+def normalization(divergence: Any, normalized: Any) -> float:
+    """Return the factor of a divergence: 1/2 for ``normalized`` total variation, the integral of |p - q| / 2."""
+    if not check_bool("normalized", normalized):
+        return 1.0
+    if canonical_name(divergence) != "total-variation":
+        raise ValueError(
+            f"normalized=True requires divergence='total-variation', whose half is at most 1; got {divergence!r:.200}. "
+            "Omit normalized."
+        )
+    return 0.5
 
 
 def divergence(name_or_kappa: str | Kappa) -> Divergence:

@@ -9,7 +9,7 @@ from dkdist._base.inputs import SetsLike, check_two_collections
 from dkdist._numba.arrays import F64
 from dkdist._runtime.pairs import PairTiles, plan_pairs
 from dkdist._utils.validation import check_verbose
-from dkdist.embeddings.divergences import canonical_name
+from dkdist.embeddings.divergences import canonical_name, normalization
 from dkdist.pairwise_matrices.divergence_estimators import (
     PairEstimator,
     resolve_estimator,
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 def divergence_matrix(
     sets: SetsLike, divergence: str | Kappa = ..., other: SetsLike | None = ..., *,
     estimator: str | PairEstimator = ..., k: int | None = ..., alpha: float | None = ...,
-    symmetric: bool | None = ..., verbose: bool | int = ..., as_frame: Literal[False] = ...,
+    symmetric: bool | None = ..., normalized: bool = ..., verbose: bool | int = ..., as_frame: Literal[False] = ...,
 ) -> F64: ...  # fmt: skip
 @overload
 def divergence_matrix(
     sets: SetsLike, divergence: str | Kappa = ..., other: SetsLike | None = ..., *,
     estimator: str | PairEstimator = ..., k: int | None = ..., alpha: float | None = ...,
-    symmetric: bool | None = ..., verbose: bool | int = ..., as_frame: Literal[True],
+    symmetric: bool | None = ..., normalized: bool = ..., verbose: bool | int = ..., as_frame: Literal[True],
 ) -> pd.DataFrame: ...  # fmt: skip
 def divergence_matrix(
     sets: Any,
@@ -46,6 +46,7 @@ def divergence_matrix(
     k: int | None = None,
     alpha: float | None = None,
     symmetric: bool | None = None,
+    normalized: bool = False,
     verbose: bool | int = False,
     as_frame: bool = False,
 ) -> Any:
@@ -79,6 +80,8 @@ def divergence_matrix(
     symmetric : bool, optional
         For "kullback-leibler", "renyi" and a callable: whether to return the mean of both directions. Default: D[i, j]
         is d(p_i || p_j).
+    normalized : bool, default=False
+        For "total-variation": return half, the integral of |p - q| / 2, from 0 to 1.
     verbose : bool, default=False
         Print a plan on standard error (pairs, bytes, expected time from a sample of pairs), and progress.
     as_frame : bool, default=False
@@ -144,10 +147,12 @@ def divergence_matrix(
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     plan_pairs(pairs, what="divergence matrix", read_bytes=0, sample=None, local=local).check()
     divergence = canonical_name(divergence)
+    factor = normalization(divergence, normalized)
     config = resolve_estimator(divergence, estimator, k)
     order, is_symmetric = resolve_order_and_symmetry(divergence, alpha, symmetric)
     fitted = config.measure(divergence, order, is_symmetric, rows, columns)
     sample = time_sample(fitted, rows, columns) if verbose else None
     work, what = CompareTile(fitted), "divergence matrix"
     matrix = fill_matrix(work, pairs, rows, columns, what=what, label="pairs", sample=sample, verbose=verbose)
+    matrix *= factor
     return format_matrix(matrix, rows, columns, as_frame)
