@@ -81,11 +81,12 @@ class DivergenceEmbedding(StructuredEmbedding):
     structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
         "joint": the density of all dimensions (d <= 6; a tensor grid up to d = 3, then up to 4,096 cosine products at
         lattice nodes, with an integration error of about 3 %). "marginal": one density per dimension; rows are
-        concatenated and divergences added, and dependence between dimensions is ignored. "pairs": one density per
-        dimension and one for each pair whose dependence differs between the sets of `fit`; the divergences of m pairs
-        have the weight d / m, so that all pairs weigh as much as all d dimensions. A list gives pairs or groups of
-        three, such as ``[(0, 1), (2, 5)]``; with single dimensions, such as ``[0, 3, (1, 2)]``, only these are included
-        as singles. "auto" is "joint" for d <= 3, otherwise "pairs" ("marginal" above 512 dimensions).
+        concatenated and divergences added, and dependence between dimensions is ignored (as in the baseline D3 of the
+        paper, which has one Gaussian per dimension). "pairs": one density per dimension and one for each pair whose
+        dependence differs between the sets of `fit`; the divergences of m pairs have the weight d / m, so that all
+        pairs weigh as much as all d dimensions. A list gives pairs or groups of three, such as ``[(0, 1), (2, 5)]``;
+        with single dimensions, such as ``[0, 3, (1, 2)]``, only these are included as singles. "auto" is "joint" for d
+        <= 3, otherwise "pairs" ("marginal" above 512 dimensions).
     random_state : int, Generator or None, default=None
         Seed of frequencies="random" and nodes="uniform"; everything else is deterministic.
     on_error : {"raise", "skip"}, default="raise"

@@ -135,9 +135,28 @@ DIVERGENCES: Mapping[str, Divergence] = MappingProxyType({d.name: d for d in _BU
 DIVERGENCE_ALIASES = {"js": "jensen-shannon", "kl": "kullback-leibler", "tv": "total-variation"}
 
 
+# Names in P1 that are no divergences but estimators or baselines, with the public names of their counterparts.
+PAPER_NAMES = {
+    "js_ent": (
+        "The estimate JS_ent of Sutherland et al. (2016) is 'jensen-shannon' of divergence_matrix with estimator "
+        "'held-out' (densities of one half at the points of the other); 'entropy' uses nearest neighbours."
+    ),
+    "d3": (
+        "D3 (Wu, Gao, Liu 2015), the baseline of Sutherland et al. (2016) on scenes, compares Gaussians in each "
+        "dimension. For Jensen-Shannon divergences of each dimension use DivergenceEmbedding('jensen-shannon', "
+        "structure='marginal') or 'jensen-shannon' with PluginDivergence(structure='marginal')."
+    ),
+}
+
+
 def canonical_name(divergence: Any) -> Any:
-    """Return the full name for a common abbreviation, and other values unchanged."""
-    return DIVERGENCE_ALIASES.get(divergence, divergence) if isinstance(divergence, str) else divergence
+    """Return the full name for a common abbreviation, and other values unchanged; ValueError for `PAPER_NAMES`."""
+    if not isinstance(divergence, str):
+        return divergence
+    hint = PAPER_NAMES.get(divergence.lower().replace("-", "_"))
+    if hint:
+        raise ValueError(f"divergence must be the name of a divergence; got {divergence!r}. {hint}")
+    return DIVERGENCE_ALIASES.get(divergence, divergence)
 
 
 def normalization(divergence: Any, normalized: Any) -> float:

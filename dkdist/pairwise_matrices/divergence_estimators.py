@@ -185,8 +185,8 @@ class HeldOutDivergence:
     """Jensen-Shannon divergence of densities at held-out points ("held-out").
 
     Densities are estimated from a random half of each set; log p and log((p + q) / 2) are averaged over the other
-    halves; then halves are exchanged (Sutherland et al. 2016). The estimate may be negative. Sets must not have
-    weights, and joint densities have up to three dimensions.
+    halves; then halves are exchanged (JS_ent of Sutherland et al. 2016). The estimate may be negative. Sets must not
+    have weights, and joint densities have up to three dimensions.
 
     Parameters
     ----------
