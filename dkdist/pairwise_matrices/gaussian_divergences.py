@@ -42,8 +42,9 @@ class GaussianDivergence:
     """Divergences of Gaussian distributions with the mean and covariance of each set ("gaussian").
 
     All but "jensen-shannon" have a closed form. "wasserstein" is the squared 2-Wasserstein distance (Bures metric), as
-    "hellinger" is a squared distance. Sets may have weights. Dimensions in different units should be standardised first
-    (`SetScaler`), because shrinkage mixes their variances.
+    "hellinger" is a squared distance; the "wasserstein" of `distance_matrix` is of order 1 and compares the points.
+    Sets may have weights. Dimensions in different units should be standardised first (`SetScaler`), because shrinkage
+    mixes their variances.
 
     Parameters
     ----------
@@ -82,6 +83,10 @@ class GaussianDivergence:
             raise ValueError(
                 f"n_points must be a power of two, for which Sobol points are balanced; got {n_points}."
             )
+        if divergence != WASSERSTEIN:
+            for sets, is_other in ((rows, False), (columns, True)):
+                if sets is not None and sets.sizes.min() == 1:
+                    raise _no_density(SetPosition(int(np.argmin(sets.sizes)), is_other), True)
         return GaussianPairs(str(divergence), shrinkage, n_points, alpha, symmetric)
 
 
@@ -233,12 +238,15 @@ def _density(mean: F64, S: F64, position: SetPosition) -> Density:
     except np.linalg.LinAlgError:
         L = np.zeros((d, d))
     if (np.diag(L) ** 2 <= MIN_CONDITIONAL_VARIANCE * np.diag(S)).any():
-        is_point = not S.any()
-        cause = "one distinct point" if is_point else f"a singular covariance in {d} dimensions"
-        advice = "" if is_point else "GaussianDivergence(shrinkage='ledoit-wolf') or "
-        raise SampleSetError(
-            f"{position} has {cause}, so its Gaussian has no density. Drop the set, or use {advice}divergence "
-            f"{WASSERSTEIN!r}."
-        )
+        raise _no_density(position, not S.any())
     inverse: F64 = scipy.linalg.solve_triangular(L, np.eye(d), lower=True, check_finite=False)
     return Density(mean, S, np.asarray(L, np.float64), inverse, 2 * np.log(np.diag(L)).sum())
+
+
+def _no_density(position: SetPosition, is_point: bool) -> SampleSetError:
+    cause = "one distinct point" if is_point else "a singular covariance"
+    advice = "" if is_point else f"GaussianDivergence(shrinkage={LEDOIT_WOLF!r}) or "
+    return SampleSetError(
+        f"{position} has {cause}, so its Gaussian has no density. Drop the set, or use {advice}divergence "
+        f"{WASSERSTEIN!r}."
+    )
