@@ -112,7 +112,7 @@ class GaussianEmbedding(SetEmbedding):
     bitwise identical on processors of one type. `LazySets` give a lazy dask array with known chunks; anything else an
     ndarray. Weights are relative: they count through the effective sample size 1 / sum w^2 (w of sum 1), so repeated
     points have less shrinkage than weighted points. Cost per set: n d^2 / 2 multiply-adds and an eigenvalue
-    decomposition of d^3; on one core about 10 us for 200 points in d = 2 and 20 us in d = 5.
+    decomposition of d^3; on one core about 10 us for 200 points in d = 2 and 30 us in d = 5.
 
     References
     ----------

@@ -62,26 +62,32 @@ def _fit_batch(
 ) -> tuple[F64, F64]:
     n_points, d = points.shape
     sizes = np.diff(starts, append=n_points)
-    reference = points[starts]
-    w = np.ones(n_points) if weights is None else weights
-    if weights is not None:  # the first point of positive weight, so that equal points have a covariance of 0
-        positive = np.flatnonzero(w > 0)
+    if weights is None:
+        total, concentration, reference = sizes.astype(np.float64), 1 / sizes, points[starts]
+    else:  # the first point of positive weight, so that equal points have a covariance of 0
+        positive = np.flatnonzero(weights > 0)
         reference = points[positive[np.searchsorted(positive, starts)]]
-    w /= np.repeat(np.add.reduceat(w, starts), sizes)
+        total = np.add.reduceat(weights, starts)
+        concentration = np.add.reduceat(weights * weights, starts) / total**2
+
+    def means(values: F64) -> F64:
+        return np.asarray(
+            np.add.reduceat(values if weights is None else weights * values, starts, axis=-1) / total
+        )
+
     shift = reference.astype(np.float64)
     y = np.ascontiguousarray(points.T, np.float64)
     y -= np.repeat(shift.T, sizes, axis=1)
-    mean = np.add.reduceat(w * y, starts, axis=1)
+    mean = means(y)
     y -= np.repeat(mean, sizes, axis=1)
     y /= scale[:, None]
-    S = _covariances(y * np.sqrt(w), starts)
-    mu = np.trace(S, axis1=1, axis2=2) / d
+    S = _covariances(y if weights is None else y * np.sqrt(weights), starts) / total[:, None, None]
+    mu = np.einsum("kii->k", S) / d
     target = mu[:, None, None] * np.eye(d)
     deviation = S - target
     if shrinkage is None:
         square_norms = np.einsum("ij,ij->j", y, y)
-        fourth = np.add.reduceat(w * square_norms**2, starts)
-        error = np.maximum(fourth - _square_norm(S), 0) * np.add.reduceat(w * w, starts)
+        error = np.maximum(means(square_norms**2) - _square_norm(S), 0) * concentration
         spread = _square_norm(deviation)
         fraction = np.divide(np.minimum(error, spread), spread, out=np.zeros_like(mu), where=spread > 0)
     else:

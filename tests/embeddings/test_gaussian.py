@@ -136,3 +136,25 @@ def test_invalid_shrinkage_raises(shrinkage):
 def test_invalid_reg_covar_raises(reg_covar):
     with pytest.raises(ValueError, match="reg_covar must be a positive number; got"):
         dk.GaussianEmbedding(reg_covar=reg_covar).fit(collection(2))
+
+
+def test_weighted_stores_give_identical_rows_and_invalid_weights_are_named(tmp_path):
+    arrays = collection(3) * 3
+    weights = [np.random.default_rng(i).random(len(x)) for i, x in enumerate(arrays)]
+    sets = dk.SampleSets.from_arrays(arrays, weights)
+    dk.write_sets(tmp_path / "sets.zarr", sets)
+    rows = dk.GaussianEmbedding().fit_transform(sets)
+    lazy = dk.GaussianEmbedding().fit_transform(dk.open_sets(tmp_path / "sets.zarr", block_sets=4))
+    np.testing.assert_array_equal(lazy.compute(), rows)
+    weights[6][1] = -1.0
+    with pytest.raises(dk.SampleSetError, match=r"set 6"):
+        dk.GaussianEmbedding().fit(dk.SampleSets.from_arrays(arrays, weights))
+
+
+def test_float64_covariances_far_from_the_origin_and_of_narrow_sets():
+    near = [np.round(x * 64) for x in collection(2, (30, 200))]  # integers are exact in float32 at 1e6
+    for x in near:
+        x[:, 1] = x[:, 0] + np.arange(len(x)) % 2  # nearly on a line
+    (_, S), (_, far) = fits(near, 0.0), fits([x + 1e6 for x in near], 0.0)
+    np.testing.assert_allclose(far, S, rtol=1e-12)
+    assert (np.linalg.eigvalsh(S)[:, 0] > 0.05).all()
