@@ -44,6 +44,7 @@ from .distances.strings.levenshtein import Levenshtein as Levenshtein
 from .distances.wasserstein import Wasserstein as Wasserstein
 from .embeddings.divergence import DivergenceEmbedding as DivergenceEmbedding
 from .embeddings.function import FunctionEmbedding as FunctionEmbedding
+from .embeddings.gaussian import GaussianEmbedding as GaussianEmbedding
 from .embeddings.histogram import HistogramEmbedding as HistogramEmbedding
 from .embeddings.invariant_features import InvariantFeatures as InvariantFeatures
 from .embeddings.l2 import L2Embedding as L2Embedding
@@ -136,6 +137,7 @@ from .pairwise_matrices.divergence_estimators import HeldOutDivergence as HeldOu
 from .pairwise_matrices.divergence_estimators import KNNDivergence as KNNDivergence
 from .pairwise_matrices.divergence_estimators import PluginDivergence as PluginDivergence
 from .pairwise_matrices.divergence_matrix import divergence_matrix as divergence_matrix
+from .pairwise_matrices.gaussian_divergences import GaussianDivergence as GaussianDivergence
 from .pairwise_matrices.nearest import NearestSets as NearestSets
 from .pairwise_matrices.psd import project_psd as project_psd
 from .pairwise_matrices.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding

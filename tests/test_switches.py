@@ -66,6 +66,7 @@ def calls(tmp_path):
         "Chamfer": dk.Chamfer,
         "Curve": lambda **s: dk.Curve(SQUARE, **s),
         "DamerauLevenshtein": dk.DamerauLevenshtein,
+        "DivergenceEmbedding": lambda **s: dk.DivergenceEmbedding("total-variation", **s).fit(SETS),
         "DynamicTimeWarping": dk.DynamicTimeWarping,
         "Energy": dk.Energy,
         "IncrementalWrapper": lambda **s: dk.IncrementalWrapper(SGDClassifier(), **s).fit(X, Y),

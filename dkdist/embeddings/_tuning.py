@@ -93,3 +93,8 @@ MAX_SYMBOLS = 2**18  # symbols hashed at once; limits the memory for long string
 # Summaries (embeddings/summary.py; tests/embeddings/test_summary.py).
 BATCH_VALUES = 2**16  # values sorted at once; copies fit in the L2 cache
 MAX_COLUMN_VALUES = 2**22  # larger sets are processed a few dimensions at a time to limit memory
+
+# Gaussian fits (embeddings/gaussian_fits.py): a batch in float64 fits the L2 cache; larger batches need fewer calls.
+POINTS_PER_GAUSSIAN_BATCH = 2**14
+# Up to this dimension, covariances of a batch are computed one pair of columns at a time, otherwise one set at a time.
+MAX_COLUMNWISE_DIMS = 8

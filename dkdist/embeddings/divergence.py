@@ -30,7 +30,7 @@ from dkdist.embeddings.density_choices import (
     warn_unresolved_bandwidth,
 )
 from dkdist.embeddings.divergence_params import DivergenceSpec, UniformNodesSpec
-from dkdist.embeddings.divergences import divergence
+from dkdist.embeddings.divergences import divergence, normalization
 from dkdist.embeddings.noise import row_noise
 from dkdist.embeddings.structure import ColumnSubset, FeatureUnionParams, feature_blocks
 from dkdist.sets import SampleSets
@@ -81,11 +81,12 @@ class DivergenceEmbedding(StructuredEmbedding):
     structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
         "joint": the density of all dimensions (d <= 6; a tensor grid up to d = 3, then up to 4,096 cosine products at
         lattice nodes, with an integration error of about 3 %). "marginal": one density per dimension; rows are
-        concatenated and divergences added, and dependence between dimensions is ignored. "pairs": one density per
-        dimension and one for each pair whose dependence differs between the sets of `fit`; the divergences of m pairs
-        have the weight d / m, so that all pairs weigh as much as all d dimensions. A list gives pairs or groups of
-        three, such as ``[(0, 1), (2, 5)]``; with single dimensions, such as ``[0, 3, (1, 2)]``, only these are included
-        as singles. "auto" is "joint" for d <= 3, otherwise "pairs" ("marginal" above 512 dimensions).
+        concatenated and divergences added, and dependence between dimensions is ignored (as in the baseline D3 of the
+        paper, which has one Gaussian per dimension). "pairs": one density per dimension and one for each pair whose
+        dependence differs between the sets of `fit`; the divergences of m pairs have the weight d / m, so that all
+        pairs weigh as much as all d dimensions. A list gives pairs or groups of three, such as ``[(0, 1), (2, 5)]``;
+        with single dimensions, such as ``[0, 3, (1, 2)]``, only these are included as singles. "auto" is "joint" for d
+        <= 3, otherwise "pairs" ("marginal" above 512 dimensions).
     random_state : int, Generator or None, default=None
         Seed of frequencies="random" and nodes="uniform"; everything else is deterministic.
     on_error : {"raise", "skip"}, default="raise"
@@ -109,6 +110,9 @@ class DivergenceEmbedding(StructuredEmbedding):
         Number of nodes for nodes="uniform"; "auto" is 4,000. Midpoints are n_basis in each dimension.
     outside : {"raise", "clip"}, default="raise"
         Treatment of points outside "unit" or a given box: an error that names the set, or clipping.
+    normalized : bool, default=False
+        For "total-variation": d^2 is the integral of |p - q| / 2, from 0 to 1, instead of that of |p - q|, from 0 to 2
+        (for marginal densities and pairs, this holds for each density). Other divergences must not be normalized.
 
     Attributes
     ----------
@@ -145,7 +149,8 @@ class DivergenceEmbedding(StructuredEmbedding):
     StoreFormatError
         For a set that cannot be read; the message names it.
     ValueError
-        For an unknown divergence, rule or structure, or a kappa whose spectral measure is negative.
+        For an unknown divergence, rule or structure, a kappa whose spectral measure is negative, or normalized=True
+        with another divergence than total variation.
 
     Notes
     -----
@@ -217,6 +222,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         nodes: str = "midpoint",
         n_nodes: int | str = "auto",
         outside: str = "raise",
+        normalized: bool = False,
     ) -> None:
         self.divergence = divergence
         self.n_basis = n_basis
@@ -231,11 +237,14 @@ class DivergenceEmbedding(StructuredEmbedding):
         self.nodes = nodes
         self.n_nodes = n_nodes
         self.outside = outside
+        self.normalized = normalized
 
     def fit(self, X: SetsLike, y: Any = None) -> DivergenceEmbedding:
         """Choose domain, bandwidth and frequencies from the sets X in one pass. ``y`` is ignored."""
         kappa = divergence(self.divergence)
+        factor = normalization(self.divergence, self.normalized)
         lam, w = resolve_frequencies(kappa, self.frequencies, self.n_frequencies, self.random_state)
+        w = tuple(factor * mass for mass in w)
         sets = check_sets(X)
         d = sets.n_dims
         bandwidth = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=False)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from dkdist._numba.arrays import F64
+from dkdist._utils.validation import check_bool
 from dkdist.embeddings.kappa import Kappa, TabulatedMeasure, derive_measure
 
 # The density of Jensen-Shannon is proportional to exp(-pi l), which is below float64 precision for l > 12
@@ -134,9 +135,40 @@ DIVERGENCES: Mapping[str, Divergence] = MappingProxyType({d.name: d for d in _BU
 DIVERGENCE_ALIASES = {"js": "jensen-shannon", "kl": "kullback-leibler", "tv": "total-variation"}
 
 
+# Names in P1 that are no divergences but estimators or baselines, with the public names of their counterparts.
+PAPER_NAMES = {
+    "js_ent": (
+        "The estimate JS_ent of Sutherland et al. (2016) is 'jensen-shannon' of divergence_matrix with estimator "
+        "'held-out' (densities of one half at the points of the other); 'entropy' uses nearest neighbours."
+    ),
+    "d3": (
+        "D3 (Wu, Gao, Liu 2015), the baseline of Sutherland et al. (2016) on scenes, compares Gaussians in each "
+        "dimension. For Jensen-Shannon divergences of each dimension use DivergenceEmbedding('jensen-shannon', "
+        "structure='marginal') or 'jensen-shannon' with PluginDivergence(structure='marginal')."
+    ),
+}
+
+
 def canonical_name(divergence: Any) -> Any:
-    """Return the full name for a common abbreviation, and other values unchanged."""
-    return DIVERGENCE_ALIASES.get(divergence, divergence) if isinstance(divergence, str) else divergence
+    """Return the full name for a common abbreviation, and other values unchanged; ValueError for `PAPER_NAMES`."""
+    if not isinstance(divergence, str):
+        return divergence
+    hint = PAPER_NAMES.get(divergence.lower().replace("-", "_"))
+    if hint:
+        raise ValueError(f"divergence must be the name of a divergence; got {divergence!r}. {hint}")
+    return DIVERGENCE_ALIASES.get(divergence, divergence)
+
+
+def normalization(divergence: Any, normalized: Any) -> float:
+    """Return the factor of a divergence: 1/2 for ``normalized`` total variation, the integral of |p - q| / 2."""
+    if not check_bool("normalized", normalized):
+        return 1.0
+    if canonical_name(divergence) != "total-variation":
+        raise ValueError(
+            f"normalized=True requires divergence='total-variation', whose half is at most 1; got {divergence!r:.200}. "
+            "Omit normalized."
+        )
+    return 0.5
 
 
 def divergence(name_or_kappa: str | Kappa) -> Divergence:

@@ -28,3 +28,8 @@ KERNEL_SYMMETRY_TOL = 1e-8  # relative to the largest entry
 DISTANCE_SYMMETRY_TOL = 1e-6  # relative to the largest distance; distances are float32
 DIAGONAL_TOL = 1e-3  # relative to the largest distance; square roots of rounding errors
 EIGENVALUE_TOL = 1e-6  # relative to the largest eigenvalue; smaller ones are rounding errors of float32
+
+# Gaussian divergences (tests/pairs/test_gaussian_divergences.py).
+PAIR_BATCH_VALUES = 2**19  # float64 values per temporary array of a batch of pairs: 4 MiB
+# Smallest variance of a dimension given the previous ones, as a fraction of its variance; less is rounding error.
+MIN_CONDITIONAL_VARIANCE = 1e-12

@@ -22,6 +22,7 @@ from dkdist.embeddings.structure import MAX_TENSOR_DIMS
 from dkdist.io.lazy_sets import LazySets
 from dkdist.pairwise_matrices import divergence_params as measures
 from dkdist.pairwise_matrices import integrals
+from dkdist.pairwise_matrices.gaussian_divergences import GaussianDivergence
 from dkdist.pairwise_matrices.held_out import HeldOutDensities
 from dkdist.sets import SampleSetError
 
@@ -184,8 +185,8 @@ class HeldOutDivergence:
     """Jensen-Shannon divergence of densities at held-out points ("held-out").
 
     Densities are estimated from a random half of each set; log p and log((p + q) / 2) are averaged over the other
-    halves; then halves are exchanged (Sutherland et al. 2016). The estimate may be negative. Sets must not have
-    weights, and joint densities have up to three dimensions.
+    halves; then halves are exchanged (JS_ent of Sutherland et al. 2016). The estimate may be negative. Sets must not
+    have weights, and joint densities have up to three dimensions.
 
     Parameters
     ----------
@@ -223,7 +224,7 @@ class HeldOutDivergence:
         return HeldOutDensities(spec, draw_seed(self.random_state))
 
 
-PairEstimator = EntropyDivergence | KNNDivergence | PluginDivergence | HeldOutDivergence
+PairEstimator = EntropyDivergence | KNNDivergence | PluginDivergence | HeldOutDivergence | GaussianDivergence
 ESTIMATORS: dict[str, Any] = {cls.name: cls for cls in get_args(PairEstimator)}
 
 
@@ -349,5 +350,5 @@ def _require_points(name: str, rows: Sets, columns: Sets | None, n_min: int, pur
         if weights is not None:
             raise SampleSetError(
                 f"all sets{side} have weights; estimator={name!r} does not use weights. Use "
-                "estimator='plugin', or omit the weights."
+                "estimator='plugin' or 'gaussian', or omit the weights."
             )

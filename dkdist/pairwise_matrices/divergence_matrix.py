@@ -9,7 +9,7 @@ from dkdist._base.inputs import SetsLike, check_two_collections
 from dkdist._numba.arrays import F64
 from dkdist._runtime.pairs import PairTiles, plan_pairs
 from dkdist._utils.validation import check_verbose
-from dkdist.embeddings.divergences import canonical_name
+from dkdist.embeddings.divergences import canonical_name, normalization
 from dkdist.pairwise_matrices.divergence_estimators import (
     PairEstimator,
     resolve_estimator,
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 def divergence_matrix(
     sets: SetsLike, divergence: str | Kappa = ..., other: SetsLike | None = ..., *,
     estimator: str | PairEstimator = ..., k: int | None = ..., alpha: float | None = ...,
-    symmetric: bool | None = ..., verbose: bool | int = ..., as_frame: Literal[False] = ...,
+    symmetric: bool | None = ..., normalized: bool = ..., verbose: bool | int = ..., as_frame: Literal[False] = ...,
 ) -> F64: ...  # fmt: skip
 @overload
 def divergence_matrix(
     sets: SetsLike, divergence: str | Kappa = ..., other: SetsLike | None = ..., *,
     estimator: str | PairEstimator = ..., k: int | None = ..., alpha: float | None = ...,
-    symmetric: bool | None = ..., verbose: bool | int = ..., as_frame: Literal[True],
+    symmetric: bool | None = ..., normalized: bool = ..., verbose: bool | int = ..., as_frame: Literal[True],
 ) -> pd.DataFrame: ...  # fmt: skip
 def divergence_matrix(
     sets: Any,
@@ -46,6 +46,7 @@ def divergence_matrix(
     k: int | None = None,
     alpha: float | None = None,
     symmetric: bool | None = None,
+    normalized: bool = False,
     verbose: bool | int = False,
     as_frame: bool = False,
 ) -> Any:
@@ -61,16 +62,17 @@ def divergence_matrix(
     divergence : str or callable, default="jensen-shannon"
         Name or function; logarithmic divergences are in nats. "entropy" and "held-out" estimate "jensen-shannon"; "knn"
         estimates "kullback-leibler", "renyi" and "hellinger"; "plugin" estimates "jensen-shannon", "hellinger",
-        "total-variation", "chi2", "kullback-leibler", "renyi" and a vectorised kappa(p, q) of densities. Short names
-        are "js", "kl" and "tv".
+        "total-variation", "chi2", "kullback-leibler", "renyi" and a vectorised kappa(p, q) of densities; "gaussian"
+        estimates "jensen-shannon", "hellinger", "kullback-leibler", "renyi", "bhattacharyya" and "wasserstein" (the
+        squared 2-Wasserstein distance, in squared units of the points). Short names are "js", "kl" and "tv".
     other : as sets, optional
         Sets of the columns; default: ``sets``. Then a symmetric divergence is computed only once per pair, and the
         diagonal is zero. A set and its copy in ``other`` are not independent samples; their divergence by "entropy"
         or "knn" differs from zero.
-    estimator : {"entropy", "knn", "plugin", "held-out"} or object, default="entropy"
-        An `EntropyDivergence`, `KNNDivergence`, `PluginDivergence` or `HeldOutDivergence`, or the name of one with
-        default options. "entropy" and "knn" are nearly unbiased and may be slightly negative (use
-        ``np.maximum(D, 0)`` if necessary). Only "plugin" accepts weights.
+    estimator : {"entropy", "knn", "plugin", "held-out", "gaussian"} or object, default="entropy"
+        An `EntropyDivergence`, `KNNDivergence`, `PluginDivergence`, `HeldOutDivergence` or `GaussianDivergence`, or the
+        name of one with default options. "entropy" and "knn" are nearly unbiased and may be slightly negative (use
+        ``np.maximum(D, 0)`` if necessary). Only "plugin" and "gaussian" accept weights.
     k : int, optional
         Option ``k`` of the estimator, for estimator="entropy" or "knn".
     alpha : float, default=0.5
@@ -78,6 +80,8 @@ def divergence_matrix(
     symmetric : bool, optional
         For "kullback-leibler", "renyi" and a callable: whether to return the mean of both directions. Default: D[i, j]
         is d(p_i || p_j).
+    normalized : bool, default=False
+        For "total-variation": return half, the integral of |p - q| / 2, from 0 to 1.
     verbose : bool, default=False
         Print a plan on standard error (pairs, bytes, expected time from a sample of pairs), and progress.
     as_frame : bool, default=False
@@ -109,7 +113,8 @@ def divergence_matrix(
 
     Cost in two dimensions at 2,500 points per set: about 4 ms of one core per pair for "entropy" and "knn", growing as
     n log n; above about ten dimensions trees give no speed-up (n^2 d). "plugin": about 0.1 ms per pair, growing with
-    the number of nodes n_basis^d.
+    the number of nodes n_basis^d. "gaussian": about 5 us per pair in d = 2, 0.2 ms in d = 50
+    and 5 ms in d = 200; for Jensen-Shannon 0.1 ms, 2 ms and 30 ms.
 
     "plugin" is biased: for two samples of 20 points from one distribution, the Hellinger divergence is about 0.03, 0.07
     and 0.15 in d = 1, 2, 3, and decreases as 1 / n (`DivergenceEmbedding.noise` estimates it). The bias depends on the
@@ -142,10 +147,12 @@ def divergence_matrix(
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     plan_pairs(pairs, what="divergence matrix", read_bytes=0, sample=None, local=local).check()
     divergence = canonical_name(divergence)
+    factor = normalization(divergence, normalized)
     config = resolve_estimator(divergence, estimator, k)
     order, is_symmetric = resolve_order_and_symmetry(divergence, alpha, symmetric)
     fitted = config.measure(divergence, order, is_symmetric, rows, columns)
     sample = time_sample(fitted, rows, columns) if verbose else None
     work, what = CompareTile(fitted), "divergence matrix"
     matrix = fill_matrix(work, pairs, rows, columns, what=what, label="pairs", sample=sample, verbose=verbose)
+    matrix *= factor
     return format_matrix(matrix, rows, columns, as_frame)

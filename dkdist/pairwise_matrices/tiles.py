@@ -17,7 +17,7 @@ from dkdist._runtime.pairs import PairTiles, Tile, fill_pairs, plan_pairs, tile_
 from dkdist._runtime.process import one_blas_thread
 from dkdist.io.lazy_sets import LazySets
 from dkdist.pairwise_matrices._tuning import MIN_THREADED_PRODUCTS, N_TIMED_SETS
-from dkdist.pairwise_matrices.divergence_params import DivergenceEstimator, SetPosition
+from dkdist.pairwise_matrices.divergence_params import BatchEstimator, DivergenceEstimator, SetPosition
 from dkdist.sets import SampleSets
 
 
@@ -122,10 +122,16 @@ def compute_single_tile(work: Callable[[Any], Tile], rows: Sets, columns: Sets |
 
 
 def _rectangle(estimator: DivergenceEstimator, a: list[Any], b: list[Any]) -> F64:
+    if isinstance(estimator, BatchEstimator):
+        return estimator.matrix(a, b)
     return np.array([[estimator.pair(x, y) for y in b] for x in a])
 
 
 def _square(estimator: DivergenceEstimator, a: list[Any]) -> F64:
+    if isinstance(estimator, BatchEstimator):
+        values = estimator.matrix(a, a)
+        np.fill_diagonal(values, 0)
+        return values
     values = np.zeros((len(a), len(a)))
     for i, j in itertools.combinations(range(len(a)), 2):
         values[i, j] = estimator.pair(a[i], a[j])

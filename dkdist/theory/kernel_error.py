@@ -18,7 +18,7 @@ from dkdist._utils.text import key_value_table
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.embeddings.divergence import DivergenceEmbedding
 from dkdist.embeddings.divergence_params import DivergenceSpec
-from dkdist.embeddings.divergences import divergence
+from dkdist.embeddings.divergences import divergence, normalization
 from dkdist.embeddings.structure import feature_blocks
 from dkdist.kernels.kernel_sums import scaled, sums
 from dkdist.kernels.mean_embedding import MeanEmbedding
@@ -232,7 +232,7 @@ def _divergences(embedding: DivergenceEmbedding, sets: SampleSets, i: I64, j: I6
         part.weight * _divergences_of_densities(part.spec, kappa, part.select(sets), i, j)
         for part in feature_blocks(embedding.spec_)
     ]
-    return np.asarray(sum(parts))
+    return normalization(embedding.divergence, embedding.normalized) * np.asarray(sum(parts))
 
 
 def _divergences_of_densities(spec: DivergenceSpec, kappa: Any, sets: SampleSets, i: I64, j: I64) -> F64:

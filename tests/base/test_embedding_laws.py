@@ -72,6 +72,8 @@ EMBEDDINGS = {
     "sliced-embedding-1": (1, dk.SlicedWassersteinEmbedding(5, 7, random_state=0)),
     "sliced-embedding-3": (3, dk.SlicedWassersteinEmbedding(20, random_state=0)),
     "covariance-5": (5, dk.MomentEmbedding(degree=2)),
+    "gaussian-3": (3, dk.GaussianEmbedding()),
+    "gaussian-9": (9, dk.GaussianEmbedding(shrinkage=0.1)),  # covariances one set at a time
     "invariant-2": (2, dk.InvariantFeatures(dk.DivergenceEmbedding(n_basis=6), FEATURES, symmetries="all")),
     "dtw-3": (3, dk.DistanceEmbedding("dtw", n_components=12, gamma=0, lengths=(1, 9), random_state=0)),
     "hausdorff-2": (

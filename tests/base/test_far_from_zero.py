@@ -44,6 +44,7 @@ EMBEDDINGS = {
     "l2": dk.L2Embedding(),
     "histogram": dk.HistogramEmbedding(),
     "moments": dk.MomentEmbedding(2),
+    "gaussian": dk.GaussianEmbedding(),
     "summary": dk.SummaryEmbedding(),
     "mean grid": dk.MeanEmbedding(),
     "mean random": dk.MeanEmbedding(200, method="orthogonal", random_state=0),

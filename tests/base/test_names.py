@@ -21,6 +21,7 @@ ESTIMATORS = {
     "histogram": dk.HistogramEmbedding(4),
     "mean": dk.MeanEmbedding(20, sigma=1.0, random_state=0),
     "moments": dk.MomentEmbedding(),
+    "gaussian": dk.GaussianEmbedding(),
     "summary": dk.SummaryEmbedding(),
     "sliced": dk.SlicedWassersteinEmbedding(random_state=0),
     "distance": dk.DistanceEmbedding("energy", n_components=4, random_state=0),

@@ -358,6 +358,7 @@ CALLS: dict[str, Call] = {
             (dk.EntropyDivergence, "jensen-shannon", {"k": 2, "mixture": "all"}),
             (dk.KNNDivergence, "hellinger", {"k": 2, "duplicates": "raise"}),
             (dk.PluginDivergence, "chi2", {"n_basis": 4, "bandwidth": 0.2, "domain": "data"}),
+            (dk.GaussianDivergence, "jensen-shannon", {"shrinkage": 0.1, "n_points": 64}),
             (dk.HeldOutDivergence, "jensen-shannon", {"bandwidth": 0.2, "random_state": 0}),
         )
     },
@@ -473,6 +474,7 @@ CALLS: dict[str, Call] = {
     "L2Embedding": _estimator_call(dk.L2Embedding, SETS),
     "HistogramEmbedding": _estimator_call(dk.HistogramEmbedding, SETS),
     "MomentEmbedding": _estimator_call(dk.MomentEmbedding, SETS),
+    "GaussianEmbedding": _estimator_call(dk.GaussianEmbedding, SETS),
     "SummaryEmbedding": _estimator_call(dk.SummaryEmbedding, SETS),
     "SlicedWassersteinEmbedding": _estimator_call(dk.SlicedWassersteinEmbedding, SETS),
     "MeanEmbedding": _estimator_call(dk.MeanEmbedding, SETS, n_components=16),

@@ -46,3 +46,13 @@ def test_abbreviated_distances():
 def test_mmd_raises_and_names_the_alternative():
     with pytest.raises(ValueError, match=r"got 'mmd'\. Rows of MeanEmbedding"):
         dk.distance_matrix(SETS, distance="mmd")
+
+
+@pytest.mark.parametrize("name", ["js_ent", "JS_ent", "js-ent", "d3", "D3"])
+def test_names_of_the_paper_raise_and_name_the_alternative(name):
+    match = rf"got '{name}'\. .*Sutherland et al\. \(2016\).*'jensen-shannon'"
+    with pytest.raises(ValueError, match=match):
+        dk.divergence_matrix(SETS, name)
+    for embedding in (dk.DivergenceEmbedding, dk.HistogramEmbedding):
+        with pytest.raises(ValueError, match=match):
+            embedding(divergence=name).fit(SETS)

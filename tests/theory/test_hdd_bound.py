@@ -5,7 +5,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.embeddings.divergences import divergence
-from dkdist.theory.hdd_terms import reflected_energy, smoothing_bias
+from dkdist.theory.hdd_terms import random_features, reflected_energy, smoothing_bias
 
 NODES = (np.arange(2000) + 0.5) / 2000
 P, Q = 1 + 0.5 * np.cos(np.pi * NODES), 1 - 0.5 * np.cos(np.pi * NODES)
@@ -181,3 +181,23 @@ def test_steps_share_the_probability_of_failure():
     energy, bias = reflected_energy(h, 1), smoothing_bias(h, 1, lipschitz, 1.0)
     l2 = bias + np.sqrt(energy / n) + np.sqrt(energy * np.log(4 / DELTA) / n)
     assert bound.kde == pytest.approx(2 * l2 * np.sqrt(1 / lowest) * np.exp(-0.5) / sigma, rel=1e-12)
+
+
+def test_tail_of_random_features_exceeds_the_printed_bound_but_not_hoeffdings():
+    """P1 prints 2 exp(-D eps^2); a mean of D / 2 cosines in [-1, 1] has the bound 2 exp(-D eps^2 / 4)."""
+    D, eps, n_draws = 200, 2.5 / np.sqrt(200), 20_000  # eps = 0.177
+    points = np.array([[0.0], [3.0]], np.float32)  # kernel exp(-4.5) = 0.011
+    features = dk.RandomFourierFeatures(D // 2 * 400, sigma=1.0, method="iid")
+    frequencies_per_draw, errors = D // 2, []
+    for seed in range(n_draws // 200):
+        z = features.set_params(random_state=seed).fit(points).transform(points).astype(np.float64)
+        sines, cosines = np.split(z[0] * z[1], 2)
+        means = 200 * (sines + cosines).reshape(200, frequencies_per_draw).sum(axis=1)
+        errors.append(means - np.exp(-4.5))
+    rate = np.mean(np.abs(np.concatenate(errors)) >= eps)
+    standard_error = np.sqrt(rate * (1 - rate) / n_draws)
+    printed, hoeffding = 2 * np.exp(-D * eps**2), 2 * np.exp(-D * eps**2 / 4)
+    assert rate - 5 * standard_error > printed
+    assert rate + 5 * standard_error < hoeffding
+    assert abs(rate - 0.0117) < 5 * standard_error
+    assert random_features(D // 2, hoeffding) == pytest.approx(eps)  # the bound of the library, inverted
