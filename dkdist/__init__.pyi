@@ -139,6 +139,7 @@ from .pairwise_matrices.divergence_matrix import divergence_matrix as divergence
 from .pairwise_matrices.nearest import NearestSets as NearestSets
 from .pairwise_matrices.psd import project_psd as project_psd
 from .pairwise_matrices.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding
+from .pairwise_matrices.set_smoother import SetSmoother as SetSmoother
 from .sets import SampleSetError as SampleSetError
 from .sets import SampleSets as SampleSets
 from .theory.hdd_error_bound import HddErrorBound as HddErrorBound

@@ -329,7 +329,11 @@ def _is_step(step: Any) -> bool:
     )
 
 
-ESTIMATOR_PARAMS = {"InvariantFeatures": ("embedding", "features"), "OnePassSearch": ("estimator",)}
+ESTIMATOR_PARAMS = {
+    "InvariantFeatures": ("embedding", "features"),
+    "OnePassSearch": ("estimator",),
+    "SetSmoother": ("embedding",),
+}
 
 
 def require_params(name: str, params: dict[str, Any]) -> None:

@@ -496,6 +496,7 @@ CALLS: dict[str, Call] = {
     "SetRegressor": _estimator_call(
         dk.SetRegressor, TWICE, y=np.tile(LABELS, 2), candidates=["means"], random_state=0
     ),
+    "SetSmoother": _estimator_call(dk.SetSmoother, SETS),
     "FunctionEmbedding": _estimator_call(dk.FunctionEmbedding, SETS, function=np.ravel),
     "NGramEmbedding": _estimator_call(dk.NGramEmbedding, ["abc", "abd"] * 6),
     "NearestSets": Call(

@@ -157,6 +157,7 @@ KINDS = {
     "scaler": _model(lambda: dk.SetScaler()),
     "ranks": _model(lambda: dk.SetScaler("quantile")),
     "nearest": _model(lambda: dk.NearestSets(2), "kneighbors", ROWS),
+    "smoother": _model(lambda: dk.SetSmoother(n_neighbors=3), "predict"),
     "points on a line": _model(lambda: dk.PseudoEuclideanEmbedding(), X=SQUARE),
     "classifier": _model(
         lambda: dk.SetClassifier(["hellinger", "symmetric"], cv=2, random_state=0), "predict_proba"
