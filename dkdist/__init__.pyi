@@ -119,9 +119,11 @@ from .kernels.shape_points import (
 from .kernels.shapes import Curve as Curve
 from .kernels.shapes import Surface as Surface
 from .kernels.witness import witness as witness
+from .linear.density_regressor import DensityRegressor as DensityRegressor
 from .linear.incremental_wrapper import IncrementalWrapper as IncrementalWrapper
 from .linear.lazy_predict import lazy_predict as lazy_predict
 from .linear.one_pass_search import OnePassSearch as OnePassSearch
+from .linear.predicted_density import PredictedDensity as PredictedDensity
 from .linear.ridge import IncrementalRidge as IncrementalRidge
 from .linear.ridge_classifier import IncrementalRidgeClassifier as IncrementalRidgeClassifier
 from .linear.sgd_classifier import IncrementalSGDClassifier as IncrementalSGDClassifier

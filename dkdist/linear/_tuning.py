@@ -63,3 +63,15 @@ N_AUTO_SEARCH_STEPS = 100_000
 ROWS_PER_SEARCH_TILE = 128  # rows per block if all its features are in memory (python benchmarks/memory.py)
 # The tree of sums has 4 = log2(16) levels.
 N_SEARCH_RIDGE_JOBS, MAX_SEARCH_TREE_LEVELS, MAX_WAITING_SUMS = 16, 4, 4
+
+# DensityRegressor (python benchmarks/papers/density_regression.py; tests/linear/test_density_regressor.py).
+N_RANDOM_FEATURES = 1000  # more features are more accurate and cost time and memory in proportion
+# The penalty is selected for responses damped at this fraction of the bandwidth of a single set. The regression
+# averages over sets, so that the selected bandwidth is 0.4 to 0.8 of it. More noise would favour larger penalties.
+PILOT_BANDWIDTH_RATIO = 0.5
+MIN_PILOT_DAMPING = 1e-3  # smaller factors would underflow in float32 coefficients
+# Candidate bandwidths relative to that of a single set, and functions for the smallest of them.
+MAX_BANDWIDTH_RATIO, MIN_BANDWIDTH_RATIO = 2.0, 0.25
+# Grid of a predicted density, by dimension: interpolation error against time and memory.
+GRID_POINTS_PER_FUNCTION = {1: 16, 2: 8, 3: 4}
+MIN_GRID_POINTS = {1: 256, 2: 64, 3: 32}

@@ -33,6 +33,8 @@ WITHOUT_CASES = {
     "fold": "results of a function of the user; tests/execution/test_collection_fold.py",
     "IncrementalWrapper": "results of estimators of others; tests/linear/test_incremental_wrapper.py",
     "lazy_predict": "results of estimators of others; tests/linear/test_lazy_predict.py",
+    "DensityRegressor": "a ridge of cosine means gives the same numbers; tests/linear/test_density_regressor.py",
+    "PredictedDensity": "made by DensityRegressor; tests/linear/test_predicted_density.py",
     "SetSmoother": "the formula for all pairs gives the same numbers; tests/pairs/test_set_smoother.py",
     "plot": "figures, not numbers; tests/plot",
     "Kernel": "a record; tests/examples/test_examples.py",
