@@ -29,9 +29,10 @@ from dkdist._base.inputs import Sets, SetsLike, check_sets, error_context, map_s
 from dkdist._base.parameter_checks import RandomStateLike, draw_seed, is_literal
 from dkdist._base.row_ids import align_to_index, find_ids
 from dkdist._numba.arrays import F64, I64
+from dkdist._utils.memory_budget import require_memory
 from dkdist.embeddings._tuning import CANDIDATES_PER_OCTAVE
 from dkdist.embeddings.cross_validation import CoefficientSums, best_bandwidth
-from dkdist.embeddings.density_choices import max_nodes_per_dim
+from dkdist.embeddings.density_choices import max_nodes_per_dim, resolve_bandwidth
 from dkdist.embeddings.l2 import L2Embedding, L2Spec
 from dkdist.embeddings.named_embedding import make_embedding
 from dkdist.embeddings.structure import MAX_TENSOR_DIMS
@@ -100,10 +101,11 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    Input and response sets may be stores; a fit holds the coefficients of all responses in memory, 8 bytes each.
-    Response sets may have different sizes, and count equally unless ``sample_weight`` is given. The cost of `fit` is
-    that of the embeddings and of a ridge with one target per coefficient. A prediction holds its coefficients, and its
-    grid after the first call of ``pdf`` or ``sample``.
+    Input and response sets may be stores. A fit from stores equals one from memory up to the rounding of sums. It holds
+    the coefficients of all responses in memory, 24 bytes each. Response sets may have different sizes, and count
+    equally unless ``sample_weight`` is given. The cost of `fit` is that of the embeddings and of a ridge with one
+    target per coefficient. A prediction holds its coefficients, and its grid after the first call of ``pdf`` or
+    ``sample``.
 
     References
     ----------
@@ -199,11 +201,13 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
                 f"y must have 1 to {MAX_TENSOR_DIMS} dimensions; got {d}. Reduce it (SetPCA), fit one model for each "
                 "group of dimensions, or predict the rows of an embedding of y with IncrementalRidge."
             )
-        spec: Any = (
-            L2Embedding(self.n_basis, self.bandwidth, self.domain, structure="joint").fit(responses).spec_
-        )
-        if spec.n_scales > 1:
-            raise ValueError(f"bandwidth must be one number or {d} of them; got {self.bandwidth!r:.200}.")
+        given = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=True).bandwidths
+        if is_literal(given, "scott") or (not isinstance(given, str) and len(given) > 1):
+            raise ValueError(
+                f"bandwidth must be 'auto', one number or {d} of them; got {self.bandwidth!r:.200}."
+            )
+        embedding = L2Embedding(self.n_basis, self.bandwidth, self.domain, structure="joint")
+        spec: Any = embedding.fit(responses).spec_
         width = np.array(spec.domain.high) - np.array(spec.domain.low)
         if not (width > 0).all():
             raise ValueError(
@@ -309,6 +313,8 @@ def damping(exponents: I64, bandwidth: F64) -> F64:
 
 def _coefficients(basis: L2Spec, responses: Sets) -> F64:
     """Return the coefficients of degrees a > 0 of all sets, in memory."""
+    n_bytes = 24 * len(responses) * basis.n_features  # float32, float64 and the targets of the ridge
+    require_memory(n_bytes, "the coefficients of all responses need", "pass a smaller n_basis")
     rows = transform_sets(basis, responses, "response_coefficients", skip=False)
     return np.asarray(rows.compute() if hasattr(rows, "compute") else rows)[:, 1:].astype(np.float64)
 

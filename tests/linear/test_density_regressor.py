@@ -281,7 +281,8 @@ def test_points_far_from_zero_keep_their_places():
     [
         ({"embedding": "euclid"}, "embedding must be one of"),
         ({"bandwidth": -1}, "bandwidth must be a number >= 0"),
-        ({"bandwidth": [[0.1], [0.2]]}, "bandwidth must be one number or 1 of them"),
+        ({"bandwidth": [[0.1], [0.2]]}, "bandwidth must be 'auto', one number or 1 of them"),
+        ({"bandwidth": "scott"}, "bandwidth must be 'auto', one number or 1 of them; got 'scott'"),
         ({"n_basis": 1}, "n_basis must be an integer >= 2; got 1"),
         ({"domain": "circle"}, "domain must be one of"),
         ({"domain": (0, 1)}, r"point 0 of set \d+ is .* outside the given"),

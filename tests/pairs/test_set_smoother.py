@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from dask.distributed import Client
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
@@ -110,10 +111,13 @@ def test_targets_are_learned(embedding):
 
 def test_stores_give_identical_predictions(tmp_path, monkeypatch):
     store = dk.write_sets(tmp_path / "s", SETS, targets=Y[:, 0], chunk_rows=64)
+    with Client(processes=False, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
+        on_cluster = dk.SetSmoother().fit(store[:N_TRAIN], Y_TRAIN[:, 0]).predict(store[N_TRAIN:])
     lazy = dk.SetSmoother().fit(store[:N_TRAIN], store.targets["y"][:N_TRAIN])
     model = dk.SetSmoother().fit(TRAIN, Y_TRAIN[:, 0])
     assert lazy.bandwidth_ == model.bandwidth_
     expected = model.predict(TEST)
+    np.testing.assert_array_equal(on_cluster, expected)
     np.testing.assert_array_equal(lazy.predict(store[N_TRAIN:]), expected)
     np.testing.assert_array_equal(model.predict(TEST[4:5]), expected[4:5])
     monkeypatch.setattr(set_smoother, "MAX_NEIGHBOUR_VALUES", 120)  # two sets in a batch
