@@ -120,9 +120,11 @@ from .kernels.shape_points import (
 from .kernels.shapes import Curve as Curve
 from .kernels.shapes import Surface as Surface
 from .kernels.witness import witness as witness
+from .linear.density_regressor import DensityRegressor as DensityRegressor
 from .linear.incremental_wrapper import IncrementalWrapper as IncrementalWrapper
 from .linear.lazy_predict import lazy_predict as lazy_predict
 from .linear.one_pass_search import OnePassSearch as OnePassSearch
+from .linear.predicted_density import PredictedDensity as PredictedDensity
 from .linear.ridge import IncrementalRidge as IncrementalRidge
 from .linear.ridge_classifier import IncrementalRidgeClassifier as IncrementalRidgeClassifier
 from .linear.sgd_classifier import IncrementalSGDClassifier as IncrementalSGDClassifier
@@ -141,6 +143,7 @@ from .pairwise_matrices.gaussian_divergences import GaussianDivergence as Gaussi
 from .pairwise_matrices.nearest import NearestSets as NearestSets
 from .pairwise_matrices.psd import project_psd as project_psd
 from .pairwise_matrices.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding
+from .pairwise_matrices.set_smoother import SetSmoother as SetSmoother
 from .sets import SampleSetError as SampleSetError
 from .sets import SampleSets as SampleSets
 from .theory.hdd_error_bound import HddErrorBound as HddErrorBound

@@ -17,6 +17,7 @@ class RngStream(IntEnum):
     ROW_ORDER = (
         0x524F5753  # "ROWS": order of rows in a batch, and the block that estimates the first step size
     )
+    DENSITY_POINTS = 0x504F494E  # "POIN": points drawn from predicted densities
     # Streams of base
     MEDIANS = 0x4D454449  # "MEDI": sets, points and rows sampled for medians
     # Streams of embeddings

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from dkdist._base.embedding import SetEmbedding
 from dkdist._utils.serialization import REGISTRY, field_names, registered_name
 from dkdist.linear.sgd_steps import Objective, State
 from dkdist.sets import SampleSets
@@ -238,7 +239,9 @@ def require_fitted_attributes(kind: type, fitted: dict[str, Any]) -> None:
             raise ModelContentError(f"{name} has no attribute {key!r:.80}")
         if not ATTRIBUTE_CHECKS[key](value):
             raise ModelContentError(f"{name}.{key} is {_value_text(value)}, which is invalid")
-    required = REQUIRED_ATTRIBUTES.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
+    is_embedding = issubclass(kind, SetEmbedding)
+    default = ("spec_", "n_features_in_", *(("origin_",) if is_embedding else ()))
+    required = REQUIRED_ATTRIBUTES.get(name, () if name == "Pipeline" else default)
     # an estimator that is a parameter may be unfitted
     missing = [key for key in required if fitted and key not in fitted]
     if missing:
@@ -329,7 +332,12 @@ def _is_step(step: Any) -> bool:
     )
 
 
-ESTIMATOR_PARAMS = {"InvariantFeatures": ("embedding", "features"), "OnePassSearch": ("estimator",)}
+ESTIMATOR_PARAMS = {
+    "DensityRegressor": ("embedding",),
+    "InvariantFeatures": ("embedding", "features"),
+    "OnePassSearch": ("estimator",),
+    "SetSmoother": ("embedding",),
+}
 
 
 def require_params(name: str, params: dict[str, Any]) -> None:

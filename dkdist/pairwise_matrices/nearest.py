@@ -323,7 +323,7 @@ class NearestSets(BaseEstimator):
                 queries = validate_data(self, rows, reset=False, dtype=np.float32, order="C")
         squares, positions = self._nearest(queries, k + is_self_query)
         if is_self_query:
-            squares, positions = _drop_self(squares, positions)
+            squares, positions = drop_self(squares, positions, np.arange(len(queries)))
         return (np.sqrt(squares), positions) if return_distance else positions
 
     def _nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
@@ -335,9 +335,9 @@ class NearestSets(BaseEstimator):
         return SearchableRows(self._fit_X).nearest(queries, k)
 
 
-def _drop_self(squares: F64, positions: I64) -> tuple[F64, I64]:
-    """Drop each row itself, or the last neighbour if copies of the row have displaced it."""
-    is_self = positions == np.arange(len(positions))[:, None]
+def drop_self(distances: F64, positions: I64, rows: I64) -> tuple[F64, I64]:
+    """Drop each of the queried ``rows`` itself, or the last neighbour if copies of the row have displaced it."""
+    is_self = positions == rows[:, None]
     is_self[~is_self.any(axis=1), -1] = True
     shape = len(positions), positions.shape[1] - 1
-    return squares[~is_self].reshape(shape), positions[~is_self].reshape(shape)
+    return distances[~is_self].reshape(shape), positions[~is_self].reshape(shape)

@@ -218,6 +218,15 @@ def test_gram_matrices(tmp_path: Path) -> None:
     assert corr2["entropy"]["mean"] > corr2["entropy, halves"]["mean"] + 0.01
 
 
+def test_predicted_densities_are_nearer_than_the_mean_density(tmp_path: Path) -> None:
+    rows = run("papers/density_regression.py", output=tmp_path / "densities.json")["rows"]
+    assert [row["setting"] for row in rows] == ["mean shift", "mixture weight", "rotation"]
+    for row in rows:
+        assert row["gains"]["regressor"] > 3  # standard errors over test sets
+        assert row["largest_integral_error"] < 0.02  # of the midpoint rule at the edge of the domain
+        assert abs(row["score"] - row["true_score"]) < 0.3
+
+
 def test_gram_matrices_as_published(tmp_path: Path) -> None:
     report = run("papers/gram_published.py", output=tmp_path / "gram.json")
     mean = {name: value["mean"] for name, value in report["corr2"].items()}

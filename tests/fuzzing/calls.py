@@ -147,6 +147,8 @@ CURVE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 
 TWICE = [*SETS, *SETS]  # the automatic models warn of fewer than 20 sets
 CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(TWICE, np.tile(LABELS, 2))
+DENSITY_MODEL = dk.DensityRegressor(dk.MomentEmbedding(), n_basis=5).fit(SETS, SETS)
+DENSITY: dk.PredictedDensity = DENSITY_MODEL.mean_density_
 EXPLAINED = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge(**RIDGE)).fit(SETS, LABELS)
 
 
@@ -498,6 +500,19 @@ CALLS: dict[str, Call] = {
     "SetRegressor": _estimator_call(
         dk.SetRegressor, TWICE, y=np.tile(LABELS, 2), candidates=["means"], random_state=0
     ),
+    "DensityRegressor": _estimator_call(
+        dk.DensityRegressor, SETS, y=SETS, embedding=dk.MomentEmbedding(), n_basis=5
+    ),
+    "PredictedDensity": Call(
+        lambda x, n, random_state: [DENSITY.pdf(x), DENSITY.sample(n, random_state)],
+        {"x": SETS[0], "n": 5, "random_state": 0},
+    ),
+    "density_score": Call(
+        # NaN: the estimated error of the mean is not positive
+        lambda X, y, sample_weight: np.nan_to_num(DENSITY_MODEL.score(X, y, sample_weight)),
+        {"X": SETS, "y": SETS, "sample_weight": np.ones(12)},
+    ),
+    "SetSmoother": _estimator_call(dk.SetSmoother, SETS),
     "FunctionEmbedding": _estimator_call(dk.FunctionEmbedding, SETS, function=np.ravel),
     "NGramEmbedding": _estimator_call(dk.NGramEmbedding, ["abc", "abd"] * 6),
     "NearestSets": Call(

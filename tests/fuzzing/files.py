@@ -60,6 +60,17 @@ def _model(make: Callable[[], Any], use: str = "transform", X: Any = SETS) -> Ki
     return Kind(write, read, _forge_model)
 
 
+def _density_model() -> Kind:
+    def write(folder: Path) -> None:
+        model = dk.DensityRegressor(dk.MomentEmbedding(), n_basis=4, alphas=1.0, random_state=0)
+        dk.save_model(model.fit(SETS, SETS), folder / "m.npz")
+
+    def read(folder: Path) -> list[Any]:
+        return [density.coefficients for density in dk.load_model(folder / "m.npz").predict(SETS)]
+
+    return Kind(write, read, _forge_model)
+
+
 def _as_tuple(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
@@ -157,6 +168,8 @@ KINDS = {
     "scaler": _model(lambda: dk.SetScaler()),
     "ranks": _model(lambda: dk.SetScaler("quantile")),
     "nearest": _model(lambda: dk.NearestSets(2), "kneighbors", ROWS),
+    "smoother": _model(lambda: dk.SetSmoother(n_neighbors=3), "predict"),
+    "densities": _density_model(),
     "points on a line": _model(lambda: dk.PseudoEuclideanEmbedding(), X=SQUARE),
     "classifier": _model(
         lambda: dk.SetClassifier(["hellinger", "symmetric"], cv=2, random_state=0), "predict_proba"
