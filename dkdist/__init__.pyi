@@ -42,6 +42,7 @@ from .distances.strings.damerau_levenshtein import DamerauLevenshtein as Damerau
 from .distances.strings.jaro_winkler import JaroWinkler as JaroWinkler
 from .distances.strings.levenshtein import Levenshtein as Levenshtein
 from .distances.wasserstein import Wasserstein as Wasserstein
+from .embeddings.codebook import CodebookEmbedding as CodebookEmbedding
 from .embeddings.divergence import DivergenceEmbedding as DivergenceEmbedding
 from .embeddings.function import FunctionEmbedding as FunctionEmbedding
 from .embeddings.histogram import HistogramEmbedding as HistogramEmbedding

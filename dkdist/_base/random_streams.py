@@ -23,6 +23,7 @@ class RngStream(IntEnum):
     FREQUENCIES = 0x44495645  # "DIVE": frequencies of the spectral measure of a divergence
     NODES = 0x4E4F4445  # "NODE": uniform nodes of densities
     HALVES = 0x48414C56  # "HALV": halves of sets for tests of dependence
+    WORDS = 0x574F5244  # "WORD": k-means of a codebook
     # Streams of distances
     OBJECTS = 0x4F4D4547  # "OMEG": landmarks of distance embeddings
     DIRECTIONS = 0x44324B45  # "D2KE": directions of a sliced distance

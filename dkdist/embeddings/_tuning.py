@@ -93,3 +93,8 @@ MAX_SYMBOLS = 2**18  # symbols hashed at once; limits the memory for long string
 # Summaries (embeddings/summary.py; tests/embeddings/test_summary.py).
 BATCH_VALUES = 2**16  # values sorted at once; copies fit in the L2 cache
 MAX_COLUMN_VALUES = 2**22  # larger sets are processed a few dimensions at a time to limit memory
+
+# Codebooks (embeddings/codebook.py; tests/embeddings/test_codebook.py). Fewer points per word fit words worse, more
+# take longer: the mean squared distance of new points is about 1 % above that with 1,024 points per word (0.5 % and
+# 1.2 % for 64 words in 16 and 2 dimensions, 2026-11-29, AMD EPYC, 2 cores).
+POINTS_PER_WORD = 256

@@ -67,6 +67,8 @@ EMBEDDINGS = {
     "l2-marginal-5": (5, dk.L2Embedding()),
     "histogram-2": (2, dk.HistogramEmbedding(n_bins=7)),
     "histogram-marginal-4": (4, dk.HistogramEmbedding(divergence="intersection")),
+    "codebook-2": (2, dk.CodebookEmbedding(12, random_state=0)),
+    "codebook-5": (5, dk.CodebookEmbedding(9, "jensen-shannon", random_state=0)),
     "mean-3": (3, dk.MomentEmbedding()),
     "summary-2": (2, dk.SummaryEmbedding()),
     "sliced-embedding-1": (1, dk.SlicedWassersteinEmbedding(5, 7, random_state=0)),
@@ -97,6 +99,7 @@ EMBEDDINGS = {
 CHANGED_RESOLUTION = {
     "n_basis": lambda n: 9 if n == "auto" else n + 1,
     "n_bins": lambda n: n + 1,
+    "n_words": lambda n: n + 1,
     "n_quantiles": lambda n: n + 1,
     "degree": lambda n: 3 - n,
     "n_components": lambda n: 2 * n,

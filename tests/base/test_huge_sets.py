@@ -77,6 +77,7 @@ OTHERS = {
     "L2": (2, dk.L2Embedding(bandwidth=0.1)),
     "histogram": (2, dk.HistogramEmbedding(9, "jensen-shannon")),
     "histograms of each dimension": (5, dk.HistogramEmbedding(8, "hellinger", structure="marginal")),
+    "codebook": (3, dk.CodebookEmbedding(10, "hellinger", random_state=0)),
     "means": (3, dk.MomentEmbedding(1)),
     "moments": (3, dk.MomentEmbedding(2)),
 }

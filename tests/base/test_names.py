@@ -19,6 +19,7 @@ ESTIMATORS = {
     "divergence": dk.DivergenceEmbedding(),
     "l2": dk.L2Embedding(),
     "histogram": dk.HistogramEmbedding(4),
+    "codebook": dk.CodebookEmbedding(4, random_state=0),
     "mean": dk.MeanEmbedding(20, sigma=1.0, random_state=0),
     "moments": dk.MomentEmbedding(),
     "summary": dk.SummaryEmbedding(),

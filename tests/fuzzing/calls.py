@@ -472,6 +472,7 @@ CALLS: dict[str, Call] = {
     "DivergenceEmbedding": _estimator_call(dk.DivergenceEmbedding, SETS),
     "L2Embedding": _estimator_call(dk.L2Embedding, SETS),
     "HistogramEmbedding": _estimator_call(dk.HistogramEmbedding, SETS),
+    "CodebookEmbedding": _estimator_call(dk.CodebookEmbedding, SETS, n_words=4),
     "MomentEmbedding": _estimator_call(dk.MomentEmbedding, SETS),
     "SummaryEmbedding": _estimator_call(dk.SummaryEmbedding, SETS),
     "SlicedWassersteinEmbedding": _estimator_call(dk.SlicedWassersteinEmbedding, SETS),

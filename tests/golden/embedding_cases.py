@@ -58,6 +58,11 @@ EMBEDDINGS: dict[str, tuple[str, Any, Tolerance]] = {
         dk.HistogramEmbedding(divergence="intersection"),
         float32(20, "three roots or logarithms of counts"),
     ),
+    "codebook": (
+        "plane",
+        dk.CodebookEmbedding(5, "hellinger", random_state=0),
+        float32(3, "a root of a fraction of counts"),
+    ),
     "mean_fourier": ("plane", dk.MeanEmbedding(100, sigma=0.3, method="fourier"), MEANS),
     "mean_orthogonal": ("five", dk.MeanEmbedding(64, method="orthogonal", random_state=0), MEANS),
     "mean_sobol": ("space", dk.MeanEmbedding(64, method="sobol", random_state=1), MEANS),
