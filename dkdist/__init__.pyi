@@ -138,6 +138,7 @@ from .pairwise_matrices.divergence_estimators import KNNDivergence as KNNDiverge
 from .pairwise_matrices.divergence_estimators import PluginDivergence as PluginDivergence
 from .pairwise_matrices.divergence_matrix import divergence_matrix as divergence_matrix
 from .pairwise_matrices.nearest import NearestSets as NearestSets
+from .pairwise_matrices.nystroem_sets import NystroemSets as NystroemSets
 from .pairwise_matrices.psd import project_psd as project_psd
 from .pairwise_matrices.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding
 from .sets import SampleSetError as SampleSetError

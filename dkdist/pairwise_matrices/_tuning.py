@@ -28,3 +28,7 @@ KERNEL_SYMMETRY_TOL = 1e-8  # relative to the largest entry
 DISTANCE_SYMMETRY_TOL = 1e-6  # relative to the largest distance; distances are float32
 DIAGONAL_TOL = 1e-3  # relative to the largest distance; square roots of rounding errors
 EIGENVALUE_TOL = 1e-6  # relative to the largest eigenvalue; smaller ones are rounding errors of float32
+
+# Nystroem features: values of rows of an embedding held at once by a thread, 4 MiB; smaller tiles need more calls.
+# Does not affect results (python benchmarks/papers/embeddings_seconds.py).
+ROW_VALUES_PER_TILE = 2**20

@@ -26,6 +26,7 @@ ESTIMATORS = {
     "sliced": dk.SlicedWassersteinEmbedding(random_state=0),
     "distance": dk.DistanceEmbedding("energy", n_components=4, random_state=0),
     "invariant": dk.InvariantFeatures(dk.HistogramEmbedding(4)),
+    "nystroem": dk.NystroemSets("hellinger", n_components=4, random_state=0),
     "scaler": dk.SetScaler(),
     "thinning": dk.CoresetThinning(5, sigma=1.0),
     "pipeline": make_pipeline(dk.SetScaler(), dk.MomentEmbedding()),

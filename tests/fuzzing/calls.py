@@ -478,6 +478,7 @@ CALLS: dict[str, Call] = {
     "SlicedWassersteinEmbedding": _estimator_call(dk.SlicedWassersteinEmbedding, SETS),
     "MeanEmbedding": _estimator_call(dk.MeanEmbedding, SETS, n_components=16),
     "DistanceEmbedding": _estimator_call(dk.DistanceEmbedding, SETS, distance="energy", n_components=8),
+    "NystroemSets": _estimator_call(dk.NystroemSets, SETS, divergence="hellinger", n_components=4),
     "InvariantFeatures": _estimator_call(
         dk.InvariantFeatures, SETS, embedding=dk.HistogramEmbedding(n_bins=4), features=None
     ),

@@ -87,6 +87,17 @@ EMBEDDINGS: dict[str, tuple[str, Any, Tolerance]] = {
         dk.DistanceEmbedding("dtw", n_components=12, random_state=0),
         float32(120, "paths of at most 80 steps over sums of 2 squares, then an exponential"),
     ),
+    "nystroem": (
+        "plane",
+        dk.NystroemSets(
+            dk.DivergenceEmbedding(bandwidth=0.2, domain="unit"), n_components=8, gamma=100.0, random_state=0
+        ),
+        float32(
+            300,
+            "rows as above, times sqrt(2 gamma / e) < 9 for the kernel and 1 / sqrt(smallest eigenvalue) < 2",
+            condition=4 * 9 * 2,
+        ),
+    ),
     "distance_hausdorff": (
         "plane",
         dk.DistanceEmbedding("modified-hausdorff", n_components=16, gamma=[0.5, 1.0], random_state=0),
