@@ -21,7 +21,7 @@ from dkdist._base.parameter_checks import round_to_float32
 from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import random_subset
 from dkdist._numba.arrays import F64, I64
-from dkdist._runtime.process import materialize_params
+from dkdist._runtime.process import materialize_params, one_blas_thread
 from dkdist.distances._tuning import N_VALIDATED_OBJECTS
 from dkdist.distances.base import Distance, capabilities
 from dkdist.distances.distance_embedding_params import DistanceSpec, Landmarks
@@ -59,7 +59,9 @@ def _squared_distances(rows: Any) -> F64:
     """Return squared distances (C, C) of rows, in float64 relative to their mean."""
     x = rows - rows.mean(axis=0, dtype=np.float64)
     norms = np.einsum("ij,ij->i", x, x)
-    squares = np.maximum(norms[:, None] + norms - 2 * x @ x.T, 0)
+    with one_blas_thread():  # more threads would change the last bits
+        products = x @ x.T
+    squares = np.maximum(norms[:, None] + norms - 2 * products, 0)
     np.fill_diagonal(squares, 0)
     return np.asarray(squares)
 
@@ -115,13 +117,15 @@ def select_landmarks(rule: str, squares: F64, gamma: float, n: int, rng: np.rand
 
 def k_means_plus_plus(squares: F64, n: int, rng: np.random.Generator) -> I64:
     """Return indices of n distinct candidates, in the order in which they were drawn; copies are drawn last."""
-    chosen, is_free = np.empty(n, np.int64), np.ones(len(squares), bool)
-    nearest = np.full(len(squares), 1.0)  # the first is uniform
+    chosen, nearest = np.empty(n, np.int64), np.ones(len(squares))  # the first is uniform
+    is_chosen = np.zeros(len(squares), bool)
     for j in range(n):
-        probabilities = np.where(is_free, nearest, 0)
-        if not probabilities.any():  # all other candidates are copies of chosen ones
-            probabilities = is_free.astype(np.float64)
-        chosen[j] = i = rng.choice(len(squares), p=probabilities / probabilities.sum())
-        is_free[i] = False
-        nearest = squares[i] if j == 0 else np.minimum(nearest, squares[i])
+        nearest[is_chosen] = 0  # also if rounding gives a set a distance to itself
+        if not nearest.any():  # all other candidates are copies of chosen ones
+            nearest[~is_chosen] = 1
+        cumulative = np.cumsum(nearest)
+        # the first candidate whose cumulative sum is at least this number in (0, sum]
+        i = int(np.searchsorted(cumulative, (1 - rng.random()) * cumulative[-1]))
+        chosen[j], is_chosen[i] = i, True
+        nearest = squares[i].copy() if j == 0 else np.minimum(nearest, squares[i])
     return chosen
