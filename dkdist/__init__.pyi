@@ -42,6 +42,7 @@ from .distances.strings.damerau_levenshtein import DamerauLevenshtein as Damerau
 from .distances.strings.jaro_winkler import JaroWinkler as JaroWinkler
 from .distances.strings.levenshtein import Levenshtein as Levenshtein
 from .distances.wasserstein import Wasserstein as Wasserstein
+from .embeddings.codebook import CodebookEmbedding as CodebookEmbedding
 from .embeddings.divergence import DivergenceEmbedding as DivergenceEmbedding
 from .embeddings.function import FunctionEmbedding as FunctionEmbedding
 from .embeddings.gaussian import GaussianEmbedding as GaussianEmbedding
@@ -141,6 +142,7 @@ from .pairwise_matrices.divergence_estimators import PluginDivergence as PluginD
 from .pairwise_matrices.divergence_matrix import divergence_matrix as divergence_matrix
 from .pairwise_matrices.gaussian_divergences import GaussianDivergence as GaussianDivergence
 from .pairwise_matrices.nearest import NearestSets as NearestSets
+from .pairwise_matrices.nystroem_sets import NystroemSets as NystroemSets
 from .pairwise_matrices.psd import project_psd as project_psd
 from .pairwise_matrices.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding
 from .pairwise_matrices.set_smoother import SetSmoother as SetSmoother

@@ -16,25 +16,23 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import erf
-from sklearn.cluster import MiniBatchKMeans
+from sklearn.metrics import pairwise_distances_argmin
 
 import dkdist as dk
 
-N_SAMPLE_POINTS, BLOCK_SETS = 200_000, 64  # points for k-means; sets per block
+N_SAMPLE_POINTS, BLOCK_SETS = 200_000, 64  # points for the moments of all sets; sets per block
 
 
 @dataclass
 class D3:
-    """Transformer with ``n_words`` visual words by k-means and one column per word and dimension."""
+    """Transformer with ``n_words`` visual words of `CodebookEmbedding` and one column per word and dimension."""
 
     n_words: int = 64
 
     def fit(self, sets: dk.SampleSets) -> D3:
-        rng = np.random.default_rng(0)
-        sample = sets.points[
-            rng.choice(len(sets.points), min(N_SAMPLE_POINTS, len(sets.points)), replace=False)
-        ]
-        self.words = MiniBatchKMeans(self.n_words, n_init=1, batch_size=4096, random_state=0).fit(sample)
+        self.words = dk.CodebookEmbedding(self.n_words, random_state=0).fit(sets).words_.astype(np.float32)
+        n = len(sets.points)
+        sample = sets.points[np.random.default_rng(0).choice(n, min(N_SAMPLE_POINTS, n), replace=False)]
         count, self.mu, self.sigma = self._moments(sample, np.array([0, len(sample)]))
         assert (count > 0).all()
         return self
@@ -52,7 +50,7 @@ class D3:
     def _moments(self, x: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return counts (n, K, 1), means and standard deviations (n, K, d) of the points nearest to each word."""
         n, K = len(offsets) - 1, self.n_words
-        cell = np.repeat(np.arange(n) * K, np.diff(offsets)) + self.words.predict(x)
+        cell = np.repeat(np.arange(n) * K, np.diff(offsets)) + pairwise_distances_argmin(x, self.words)
         indicator = csr_matrix((np.ones(len(x)), (cell, np.arange(len(x)))), shape=(n * K, len(x)))
         count = np.asarray(indicator.sum(axis=1)).reshape(n, K, 1)
         divisor, x = np.maximum(count, 1), x.astype(np.float64)

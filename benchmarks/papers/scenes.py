@@ -165,6 +165,8 @@ RIVALS = (
           "n_bins", (5, 10, 20, 30)),
     Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY_SIGMAS),
     Rival("D3", D3, "n_words", (1, 8, 32, 64)),
+    Rival("bag of words, Hellinger", partial(dk.CodebookEmbedding, divergence="hellinger", random_state=0),
+          "n_words", (64, 256, 1024)),
     Rival("pairs, Hellinger", Pairs, "bandwidth", BANDWIDTHS),
 )  # fmt: skip
 LAYOUTS = {"whole": slice(0, 1), "bands": slice(None)}

@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 import dkdist as dk
 
 sys.path.insert(1, str(Path(__file__).parents[1]))  # folder of common.py
-from common import options, rmse, two_clouds, write  # noqa: F401
+from common import options, rmse, start_report, time_interleaved, two_clouds, write  # noqa: F401
 
 SIGMAS = (0.5, 1.0, 2.0, 4.0)  # times the median distance between rows
 ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 3))

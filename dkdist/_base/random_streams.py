@@ -24,6 +24,7 @@ class RngStream(IntEnum):
     FREQUENCIES = 0x44495645  # "DIVE": frequencies of the spectral measure of a divergence
     NODES = 0x4E4F4445  # "NODE": uniform nodes of densities
     HALVES = 0x48414C56  # "HALV": halves of sets for tests of dependence
+    WORDS = 0x574F5244  # "WORD": k-means of a codebook
     # Streams of distances
     OBJECTS = 0x4F4D4547  # "OMEG": landmarks of distance embeddings
     DIRECTIONS = 0x44324B45  # "D2KE": directions of a sliced distance
@@ -31,6 +32,7 @@ class RngStream(IntEnum):
     # Streams of pairwise_matrices and two_sample
     GROUP_PERMUTATIONS = 0x47524F55  # "GROU": permutations of sets among groups
     CELLS = 0x43454C4C  # "CELL": rows that train and test the cells of a neighbour index
+    LANDMARKS = 0x4C414E44  # "LAND": landmarks of Nystroem features of sets
     # Streams of inspection
     COALITIONS = 0x53484C59  # "SHLY": coalitions of dimensions, and points that replace the other dimensions
     BACKGROUND = 0x4241434B  # "BACK": background sets of contributions of dimensions

@@ -330,15 +330,20 @@ class DistanceEmbedding(SetEmbedding):
 
     def _check_transform_sets(self, X: Any) -> Sets:
         check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_, text=True, origin=self.origin_)
-        require_kind(self.spec_.distance, sets)
-        if (sets.alphabet is None) != (self.spec_.alphabet is None):
-            kinds = "strings of characters", "points or codes without an alphabet"
-            expected, actual = kinds if self.spec_.alphabet is not None else kinds[::-1]
-            raise SampleSetError(
-                f"X must hold {expected}, as in fit; got {actual} in all sets. Pass sets of the same kind."
-            )
+        require_fitted_kind(self, self.spec_, X)
         return super()._check_transform_sets(X)
+
+
+def require_fitted_kind(estimator: Any, spec: DistanceSpec, X: Any) -> None:
+    """Raise SampleSetError unless the objects X are of the kind (points, codes or strings) of those of ``fit``."""
+    sets = check_sets(X, estimator.n_features_in_, text=True, origin=estimator.origin_)
+    require_kind(spec.distance, sets)
+    if (sets.alphabet is None) != (spec.alphabet is None):
+        kinds = "strings of characters", "points or codes without an alphabet"
+        expected, actual = kinds if spec.alphabet is not None else kinds[::-1]
+        raise SampleSetError(
+            f"X must hold {expected}, as in fit; got {actual} in all sets. Pass sets of the same kind."
+        )
 
 
 def _resolve_gammas(param: Any, distance: Any) -> tuple[float, ...] | float:

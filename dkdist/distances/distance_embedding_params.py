@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from dkdist._base.array_record import ArrayRecord
 from dkdist._base.params import FittedParams, Params
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64, Array
@@ -63,21 +63,6 @@ DISTANCE_FACTORIES: dict[str, Callable[[int, int], Distance]] = {
     "wasserstein": lambda n_dims, seed: Wasserstein(),
 }
 """Functions (n_dims, seed) that build distances, by name."""
-
-
-class ArrayRecord:
-    """Base class of tuples of arrays, which are equal if their arrays are bitwise identical."""
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._content == other._content
-
-    def __hash__(self) -> int:
-        return hash(self._content)
-
-    @property
-    def _content(self) -> tuple[Any, ...]:
-        arrays = vars(self).values()
-        return tuple(None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in arrays)
 
 
 @serializable("Omegas")

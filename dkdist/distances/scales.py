@@ -125,7 +125,8 @@ def _single_gamma(D: F32, gammas: Any) -> float:
     return gammas[0] if is_single else median_gamma(D, gammas if isinstance(gammas, float) else 1.0)
 
 
-def _pairwise_distances(distance: Distance, sample: ObjectSample) -> F32:
+def pairwise_distances(distance: Distance, sample: ObjectSample) -> F32:
+    """Compute the distances (n, n) of all pairs of objects."""
     objects = sample.sets
     raw = DistanceSpec(distance, Landmarks.of(objects, distance), (0.0,), objects.n_dims, objects.alphabet)
     return landmark_distances(raw, sample._replace(skip=False))
@@ -133,14 +134,14 @@ def _pairwise_distances(distance: Distance, sample: ObjectSample) -> F32:
 
 def pairwise_features(distance: Distance, sample: ObjectSample, gammas: Any) -> F64:
     """Compute features (n, n) of all pairs of objects: exp(-gamma d), or d for gamma = 0."""
-    D = _pairwise_distances(distance, sample)
+    D = pairwise_distances(distance, sample)
     gamma = _single_gamma(D, gammas)
     return np.exp(-gamma * D.astype(np.float64)) if gamma else D.astype(np.float64)
 
 
 def kernel_leverage_scores(distance: Distance, sample: ObjectSample, gammas: Any, n_landmarks: int) -> F64:
     """Compute leverage scores (n,) of objects for the kernel exp(-gamma d), with one positive gamma."""
-    D = _pairwise_distances(distance, sample)
+    D = pairwise_distances(distance, sample)
     gamma = _single_gamma(D, gammas) or median_gamma(D, 1.0)
     return leverage_scores(np.exp(-gamma * D.astype(np.float64)), n_landmarks)
 

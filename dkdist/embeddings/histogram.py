@@ -5,35 +5,23 @@ points --counting--> fractions p_c of equal cells --p^(1/2 + i l_j)--> row,   |r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.influence import as_singletons
 from dkdist._base.inputs import SetsLike, check_sets
-from dkdist._base.parameter_checks import RandomStateLike, check_int, is_literal
-from dkdist._base.params import (
-    MIN_DOMAIN_WIDTH,
-    ChunkedRowSum,
-    ChunkMean,
-    Domain,
-    FittedParams,
-    Params,
-    compute_by_chunks,
-    numbered_names,
-    set_spans,
-)
-from dkdist._numba.arrays import F32, F64, I64
+from dkdist._base.parameter_checks import RandomStateLike, check_int
+from dkdist._base.params import MIN_DOMAIN_WIDTH, Domain, Params, numbered_names
+from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
-from dkdist.embeddings._density_numba import amplitude_slopes, homogeneous_features, n_parts
+from dkdist.embeddings._density_numba import n_parts
 from dkdist.embeddings._histogram_numba import histograms
-from dkdist.embeddings._tuning import CELLS_PER_TILE, MAX_HISTOGRAM_CELLS
+from dkdist.embeddings._tuning import MAX_HISTOGRAM_CELLS
+from dkdist.embeddings.cell_features import CellFeatures, histogram_divergence
 from dkdist.embeddings.density_choices import StructuredEmbedding, resolve_frequencies, resolve_structure
-from dkdist.embeddings.divergences import divergence
 from dkdist.embeddings.structure import ColumnSubset
 from dkdist.sets import SampleSets
 
@@ -76,76 +64,19 @@ class HistogramSpec(Params["HistogramParameters"]):
         return HistogramParameters(self)
 
 
-class HistogramParameters(FittedParams[HistogramSpec]):
-    """Fitted parameters of a `HistogramSpec`."""
+class HistogramParameters(CellFeatures[HistogramSpec]):
+    """Fitted parameters of a `HistogramSpec`; groups are (first dimension, number of dimensions)."""
+
+    has_densities = True
 
     def __init__(self, spec: HistogramSpec) -> None:
-        self.spec = spec
-        self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
+        super().__init__(spec, spec.groups, spec.n_bins ** spec.groups[0][1])
         self._low = np.array(spec.domain.low)
         width = np.array(spec.domain.high) - self._low
         self._width = np.where(width > MIN_DOMAIN_WIDTH, width, 0.0)
 
-    def embed(self, sets: SampleSets) -> F32:
-        """Return rows (n_sets, m) float32. Points outside the domain are clipped."""
-        spec = self.spec
-        out = np.empty((len(sets), spec.n_features), np.float32)
-        spans = set_spans(sets)
-        step = max(1, CELLS_PER_TILE // spec.n_bins ** spec.groups[0][1])
-        for start in range(0, len(sets), step):
-            tile = slice(start, start + step)
-            self._write((self._histograms(sets, spans[tile], *group) for group in spec.groups), out[tile])
-        return out
-
-    def row_sum(self, n_points: int, weight: float) -> ChunkedRowSum:
-        """Return an accumulator for the row (m,) of one set that is read in pieces."""
-        groups = self.spec.groups
-        means = [ChunkMean(partial(self._compute, *group)) for group in groups]
-
-        def add_chunk(chunk: SampleSets, weight: float) -> None:
-            for mean in means:
-                mean.add(chunk, weight)
-
-        def finish() -> F32:
-            row = np.empty((1, self.spec.n_features), np.float32)
-            self._write((mean.mean()[None] for mean in means), row)
-            return row.reshape(-1)
-
-        return ChunkedRowSum(self.spec.n_dims, add_chunk, finish)
-
-    def _write(self, densities: Iterable[F32], rows: F32) -> None:
-        """Fill rows from the densities (n_rows, n_cells) of each group of dimensions."""
-        column = 0
-        for density in densities:
-            cells = density.shape[1]
-            weights = np.full(cells, 1 / cells)
-            homogeneous_features(density, weights, self._frequencies, self._masses, rows, column, floor=0)
-            column += n_parts(self._frequencies) * cells
-
-    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """Return the influence (q, k) of points ``at`` (q, d), up to an additive constant per column.
-
-        It is constant in each cell, and 0 in cells where the set has no points, because the derivative is infinite
-        there.
-        """
-        spec, singles, column = self.spec, as_singletons(one, at), 0
-        out, spans = np.zeros((len(at), gradient.shape[1])), set_spans(singles)
-        step = max(1, CELLS_PER_TILE // spec.n_bins ** spec.groups[0][1])
-        for first, dims in spec.groups:
-            density = self._histograms(one, set_spans(one), first, dims)[0]
-            stop = column + n_parts(self._frequencies) * len(density)
-            equal, columns = np.full(len(density), 1 / len(density)), gradient[column:stop]
-            slopes = amplitude_slopes(density, equal, self._frequencies, self._masses, columns, floor=0)
-            for start in range(0, len(at), step):
-                tile = slice(start, start + step)
-                out[tile] += self._histograms(singles, spans[tile], first, dims) @ slopes
-            column = stop
-        return out
-
-    def _histograms(self, sets: SampleSets, spans: I64, first: int, dims: int) -> F32:
-        return compute_by_chunks(partial(self._compute, first, dims), sets, spans)
-
-    def _compute(self, first: int, dims: int, sets: SampleSets, spans: I64) -> F32:
+    def _compute(self, group: tuple[int, ...], sets: SampleSets, spans: I64) -> F32:
+        first, dims = group
         return histograms(
             sets.relative, spans, sets.weights, self._low, self._width, self.spec.n_bins, dims, first
         )
@@ -247,10 +178,8 @@ class HistogramEmbedding(StructuredEmbedding):
     def fit(self, X: SetsLike, y: Any = None) -> HistogramEmbedding:
         """Choose domain and frequencies from the sets X in one pass. ``y`` is ignored."""
         n_bins = check_int("n_bins", self.n_bins)
-        name = "total-variation" if is_literal(self.divergence, "intersection") else self.divergence
-        lam, w = resolve_frequencies(
-            divergence(name), self.frequencies, self.n_frequencies, self.random_state
-        )
+        kappa = histogram_divergence(self.divergence)
+        lam, w = resolve_frequencies(kappa, self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
         d = sets.n_dims
         structure = resolve_structure(self.structure, d)

@@ -199,6 +199,7 @@ ATTRIBUTE_CHECKS: dict[str, Callable[[Any], bool]] = {
     ),
     **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _optional(_is_finite_real)),
     **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _is_loss_array),
+    "component_indices_": _is_vector("iu"),
     **dict.fromkeys(("classes_", "feature_names_in_"), _is_vector("biufUSO")),
     "sigma_": lambda value: (
         _is_finite_real(value) and all(v == 0 or 1 / MAX_SCALE <= v <= MAX_SCALE for v in np.ravel(value))
@@ -335,6 +336,7 @@ def _is_step(step: Any) -> bool:
 ESTIMATOR_PARAMS = {
     "DensityRegressor": ("embedding",),
     "InvariantFeatures": ("embedding", "features"),
+    "NystroemSets": ("divergence",),
     "OnePassSearch": ("estimator",),
     "SetSmoother": ("embedding",),
 }

@@ -31,7 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 import dkdist
 from dkdist._utils.memory_budget import require_memory
 from dkdist._utils.serialization import REGISTRY, field_names, registered_name
-from dkdist.distances.distance_embedding_params import DistanceSpec
+from dkdist.distances.distance_embedding_params import DistanceSpec, Landmarks
 from dkdist.embeddings.function import FunctionParams, NamedFunction
 from dkdist.embeddings.set_pca import ComponentsSpec
 from dkdist.embeddings.set_scaler import ScalerSpec
@@ -69,7 +69,7 @@ def require_materializable(name: str, spec: Any) -> None:
 
 def _parts(spec: Any) -> Iterator[Any]:
     """Iterate over the innermost parameters of nested parameters."""
-    inner = [getattr(spec, "embedding", None), getattr(spec, "features", None)]
+    inner = [getattr(spec, name, None) for name in ("embedding", "features", "landmarks")]
     inner += [part.spec for part in spec.parts] if isinstance(spec, FeatureUnionParams) else []
     inner = [part for part in inner if hasattr(part, "n_features")]
     if not inner:
@@ -120,16 +120,16 @@ def _test_row(spec: Any) -> Any:
     parameters = spec.materialize()
     if isinstance(spec, FourierSpec):
         return parameters.transform(np.zeros((1, spec.n_inputs), np.float32))
-    if isinstance(_innermost(spec), (DistanceSpec, FunctionParams)):
+    if isinstance(_innermost(spec), (DistanceSpec, FunctionParams, Landmarks)):
         return None
     low, high = spec.domain.arrays if spec.domain is not None else np.zeros((2, spec.n_dims), np.float32)
     return parameters.embed(_one_point(low / 2 + high / 2))
 
 
 def _innermost(spec: Any) -> Any:
-    """Return the innermost embedding of nested parameters."""
-    while hasattr(spec, "embedding"):
-        spec = spec.embedding
+    """Return the innermost embedding, or the landmarks, of nested parameters."""
+    while hasattr(spec, "embedding") or hasattr(spec, "landmarks"):
+        spec = spec.embedding if hasattr(spec, "embedding") else spec.landmarks
     return spec
 
 

@@ -39,3 +39,7 @@ EIGENVALUE_TOL = 1e-6  # relative to the largest eigenvalue; smaller ones are ro
 PAIR_BATCH_VALUES = 2**19  # float64 values per temporary array of a batch of pairs: 4 MiB
 # Smallest variance of a dimension given the previous ones, as a fraction of its variance; less is rounding error.
 MIN_CONDITIONAL_VARIANCE = 1e-12
+
+# Nystroem features: values of rows of an embedding held at once by a thread, 4 MiB; smaller tiles need more calls.
+# Does not affect results (python benchmarks/papers/embeddings_seconds.py).
+ROW_VALUES_PER_TILE = 2**20

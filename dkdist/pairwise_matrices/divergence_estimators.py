@@ -85,9 +85,9 @@ class EntropyDivergence:
                 "mixture='halves'."
             )
         if halves and rows.n_dims == 1:
-            _require_points(self.name, rows, columns, 2 * k + 1, f"spacings of 2 x {k} points")
+            require_points(self.name, rows, columns, 2 * k + 1, f"spacings of 2 x {k} points")
         else:
-            _require_points(self.name, rows, columns, k + 1, f"k={k} neighbours of a point")
+            require_points(self.name, rows, columns, k + 1, f"k={k} neighbours of a point")
         return (
             measures.HalfEntropyJS(k, draw_seed(self.random_state), floor)
             if halves
@@ -128,7 +128,7 @@ class KNNDivergence:
     ) -> measures.DivergenceEstimator:
         """Check the options and fit the estimator to the sets; called by `divergence_matrix`."""
         k, floor = check_int("k", self.k), _uses_floor(self.duplicates)
-        _require_points(self.name, rows, columns, k + 1, f"k={k} neighbours of a point")
+        require_points(self.name, rows, columns, k + 1, f"k={k} neighbours of a point")
         if divergence == "renyi" and abs(alpha - 1) >= k:
             raise ValueError(
                 f"k must be above {abs(alpha - 1):g} for a Renyi divergence of order {alpha}; got k={k}."
@@ -214,7 +214,7 @@ class HeldOutDivergence:
         self, divergence: Divergence, alpha: float, symmetric: bool, rows: Sets, columns: Sets | None
     ) -> measures.DivergenceEstimator:
         """Check the options and fit the estimator to the sets; called by `divergence_matrix`."""
-        _require_points(self.name, rows, columns, 2, "two halves")
+        require_points(self.name, rows, columns, 2, "two halves")
         spec = _fit_densities(self, PluginDivergence.n_basis, rows, columns)
         if spec.structure == "ball":
             raise ValueError(
@@ -291,13 +291,9 @@ def _uses_floor(duplicates: str) -> bool:
     return bool(check_choice("duplicates", duplicates, ("raise", "floor")) == "floor")
 
 
-def _integrand(divergence: Divergence, alpha: float) -> integrals.Integrand | float:
-    if divergence == "renyi":
-        return alpha
-    if divergence == "kullback-leibler":
-        return integrals.kullback_leibler
+def _integrand(divergence: Divergence, alpha: float) -> str | integrals.Integrand | float:
     if not callable(divergence):
-        return DIVERGENCES[divergence].kappa
+        return alpha if divergence == "renyi" else divergence
     p, q = np.array([1e-6, 0.5, 1.0, 30.0]), np.array([1.0, 1.0, 1.0, 1e-6])
     values = np.asarray(divergence(p, q))
     if values.shape != p.shape or values.dtype.kind != "f" or not np.isfinite(values).all():
@@ -334,8 +330,8 @@ def _count_outside(spec: DivergenceSpec, sets: Sets, first: int) -> I64:
     return np.concatenate(run_skipping_invalid(count, sets, positions, fill, skip=False).results)
 
 
-def _require_points(name: str, rows: Sets, columns: Sets | None, n_min: int, purpose: str) -> None:
-
+def require_points(name: str, rows: Sets, columns: Sets | None, n_min: int, purpose: str) -> None:
+    """Raise SampleSetError for sets of fewer than ``n_min`` points, or with weights, which ``name`` does not use."""
     for sets, side in ((rows, ""), (columns, " of other")):
         if sets is None:
             continue

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64
 from dkdist._numba.ranks import NeighbourTree
+from dkdist._utils.serialization import serializable
 from dkdist.embeddings.divergence_params import DivergenceSpec
+from dkdist.embeddings.divergences import DIVERGENCES
 from dkdist.pairwise_matrices import entropy as entropies
 from dkdist.pairwise_matrices import integrals
 from dkdist.pairwise_matrices import neighbour_ratios as ratios
@@ -54,6 +56,7 @@ class BatchEstimator(DivergenceEstimator, Protocol):
         """Estimate the divergences (len(a), len(b)) of prepared sets."""
 
 
+@serializable("KNNEntropyJS")
 @dataclass(frozen=True)
 class KNNEntropyJS:
     """Jensen-Shannon divergence of all points, with the same balls for the entropies of set and mixture."""
@@ -116,6 +119,7 @@ class HalfEntropyJS:
         return entropies.neighbour_entropy(np.sort(distances), self.k, cloud.n_dims)
 
 
+@serializable("KNNRatioDivergence")
 @dataclass(frozen=True)
 class KNNRatioDivergence:
     """Divergence "kullback-leibler", "renyi" or "hellinger" from ratios of k-NN densities."""
@@ -167,17 +171,31 @@ def require_positive(distances: F64, cloud: NeighbourTree, floor: bool, name: st
     )
 
 
+INTEGRANDS = {name: divergence.kappa for name, divergence in DIVERGENCES.items()} | {
+    "kullback-leibler": integrals.kullback_leibler
+}
+"""Integrands kappa(p, q) by name."""
+
+
+@serializable("PluginIntegral")
 @dataclass(frozen=True)
 class PluginIntegral:
     """Divergence of reflected kernel density estimates, integrated numerically over their nodes.
 
-    ``kappa`` is an integrand kappa(p, q), or the order of a Renyi divergence; ``mean``: average both directions.
+    ``kappa`` is the name of an integrand, an integrand kappa(p, q), or the order of a Renyi divergence; ``mean``:
+    average both directions.
     """
 
     spec: DivergenceSpec
-    kappa: integrals.Integrand | float
+    kappa: str | integrals.Integrand | float
     symmetric: bool
     mean: bool
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kappa, str) and self.kappa not in INTEGRANDS:
+            raise ValueError(
+                f"kappa must be one of {', '.join(map(repr, INTEGRANDS))}; got {self.kappa!r:.80}"
+            )
 
     def prepare(self, sets: SampleSets, positions: list[SetPosition]) -> list[F64]:
         """Return densities (n_parts, n_nodes) of each set; n_parts is 1 or the number of dimensions."""
@@ -190,6 +208,7 @@ class PluginIntegral:
 
     def _directed(self, a: F64, b: F64) -> float:
         v = self.spec.materialize().node_weights
-        if callable(self.kappa):
-            return sum(integrals.integral(self.kappa, p, q, v) for p, q in zip(a, b, strict=True))
-        return sum(integrals.renyi(p, q, v, self.kappa) for p, q in zip(a, b, strict=True))
+        kappa = INTEGRANDS[self.kappa] if isinstance(self.kappa, str) else self.kappa
+        if callable(kappa):
+            return sum(integrals.integral(kappa, p, q, v) for p, q in zip(a, b, strict=True))
+        return sum(integrals.renyi(p, q, v, kappa) for p, q in zip(a, b, strict=True))

@@ -52,6 +52,7 @@ EMBEDDINGS = {
     "dtw": dk.DistanceEmbedding("dtw", n_components=16, standardize=True, random_state=0),
     "gaussian omegas": dk.DistanceEmbedding("chamfer", "gaussian", n_components=16, random_state=0),
     "wasserstein": dk.DistanceEmbedding("sliced-wasserstein", n_components=8, gamma=0, random_state=0),
+    "nystroem": dk.NystroemSets("hellinger", n_components=6, random_state=0),
     "invariant": dk.InvariantFeatures(dk.DivergenceEmbedding(), axes=[0]),
     "pipeline": make_pipeline(dk.L2Embedding(), dk.RandomFourierFeatures(64, random_state=0)),
 }

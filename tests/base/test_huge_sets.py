@@ -77,6 +77,8 @@ OTHERS = {
     "L2": (2, dk.L2Embedding(bandwidth=0.1)),
     "histogram": (2, dk.HistogramEmbedding(9, "jensen-shannon")),
     "histograms of each dimension": (5, dk.HistogramEmbedding(8, "hellinger", structure="marginal")),
+    "codebook": (3, dk.CodebookEmbedding(10, "hellinger", random_state=0)),
+    "nystroem": (2, dk.NystroemSets("hellinger", n_components=2, random_state=0)),
     "means": (3, dk.MomentEmbedding(1)),
     "moments": (3, dk.MomentEmbedding(2)),
 }

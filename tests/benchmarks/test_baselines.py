@@ -22,7 +22,7 @@ def test_d3_is_its_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     model = d3.D3(3).fit(sets)
     rows = model.transform(sets)
     assert rows.shape == (70, 6)
-    words = model.words.cluster_centers_
+    words = model.words
     nearest = ((sets.points[:, None] - words) ** 2).sum(2).argmin(1)
     for i in (0, 69):
         x, word = sets.points[30 * i : 30 * i + 30], nearest[30 * i : 30 * i + 30]

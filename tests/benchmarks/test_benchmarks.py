@@ -272,6 +272,14 @@ def test_cats_and_dogs(tmp_path: Path) -> None:
     assert report["width"]["edges"].keys() == {"exact", "D = 200", "D = 400"}
 
 
+def test_embeddings_seconds_prints_ratios(tmp_path: Path) -> None:
+    rows = run("papers/embeddings_seconds.py", output=tmp_path / "seconds.json")["rows"]
+    assert [row["name"].split(",")[0] for row in rows] == [
+        "DivergenceEmbedding", *2 * ["CodebookEmbedding"], *2 * ["NystroemSets"]
+    ]  # fmt: skip
+    assert all(row["ratio"] > 0 for row in rows)
+
+
 def test_scenes(tmp_path: Path) -> None:
     require_data_file("scene15.tar")
     for module in ("PIL", "cv2"):

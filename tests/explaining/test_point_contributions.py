@@ -233,6 +233,7 @@ def planted(rng, n, d):
         dk.L2Embedding(bandwidth=0.1),
         dk.MeanEmbedding(200, sigma=0.3, random_state=0),
         dk.HistogramEmbedding(),
+        dk.CodebookEmbedding(random_state=0),
     ],
     ids=lambda e: type(e).__name__,
 )

@@ -475,12 +475,14 @@ CALLS: dict[str, Call] = {
     "DivergenceEmbedding": _estimator_call(dk.DivergenceEmbedding, SETS),
     "L2Embedding": _estimator_call(dk.L2Embedding, SETS),
     "HistogramEmbedding": _estimator_call(dk.HistogramEmbedding, SETS),
+    "CodebookEmbedding": _estimator_call(dk.CodebookEmbedding, SETS, n_words=4),
     "MomentEmbedding": _estimator_call(dk.MomentEmbedding, SETS),
     "GaussianEmbedding": _estimator_call(dk.GaussianEmbedding, SETS),
     "SummaryEmbedding": _estimator_call(dk.SummaryEmbedding, SETS),
     "SlicedWassersteinEmbedding": _estimator_call(dk.SlicedWassersteinEmbedding, SETS),
     "MeanEmbedding": _estimator_call(dk.MeanEmbedding, SETS, n_components=16),
     "DistanceEmbedding": _estimator_call(dk.DistanceEmbedding, SETS, distance="energy", n_components=8),
+    "NystroemSets": _estimator_call(dk.NystroemSets, SETS, divergence="hellinger", n_components=4),
     "InvariantFeatures": _estimator_call(
         dk.InvariantFeatures, SETS, embedding=dk.HistogramEmbedding(n_bins=4), features=None
     ),

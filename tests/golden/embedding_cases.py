@@ -58,6 +58,11 @@ EMBEDDINGS: dict[str, tuple[str, Any, Tolerance]] = {
         dk.HistogramEmbedding(divergence="intersection"),
         float32(20, "three roots or logarithms of counts"),
     ),
+    "codebook": (
+        "plane",
+        dk.CodebookEmbedding(5, "hellinger", random_state=0),
+        float32(3, "a root of a fraction of counts"),
+    ),
     "mean_fourier": ("plane", dk.MeanEmbedding(100, sigma=0.3, method="fourier"), MEANS),
     "mean_orthogonal": ("five", dk.MeanEmbedding(64, method="orthogonal", random_state=0), MEANS),
     "mean_sobol": ("space", dk.MeanEmbedding(64, method="sobol", random_state=1), MEANS),
@@ -81,6 +86,17 @@ EMBEDDINGS: dict[str, tuple[str, Any, Tolerance]] = {
         "series",
         dk.DistanceEmbedding("dtw", n_components=12, random_state=0),
         float32(120, "paths of at most 80 steps over sums of 2 squares, then an exponential"),
+    ),
+    "nystroem": (
+        "plane",
+        dk.NystroemSets(
+            dk.DivergenceEmbedding(bandwidth=0.2, domain="unit"), n_components=8, gamma=100.0, random_state=0
+        ),
+        float32(
+            300,
+            "rows as above, times sqrt(2 gamma / e) < 9 for the kernel and 1 / sqrt(smallest eigenvalue) < 2",
+            condition=4 * 9 * 2,
+        ),
     ),
     "distance_hausdorff": (
         "plane",

@@ -1,0 +1,280 @@
+"""Parameters of Nystroem features: sets -> squared distances to landmark sets -> kernel values -> features.
+
+    phi(x) = K_LL^(-1/2) k(L, x),    k(x, y) = exp(-gamma d^2(x, y)),    L the landmarks (Williams and Seeger 2001)
+
+Squared distances come from rows of an embedding, from a distance of objects, or from a divergence estimator of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkdist._base.array_record import ArrayRecord
+from dkdist._base.invalid_sets import RowError
+from dkdist._base.params import Domain, EmbeddingWrapperParams, FittedParams, Params, RowSum
+from dkdist._numba.arrays import F32, F64
+from dkdist._numba.products import deterministic_factor
+from dkdist._utils.serialization import serializable
+from dkdist.distances._distance_embedding_numba import fill_features
+from dkdist.distances.distance_embedding_params import DistanceSpec, Landmarks, MixingMatrix
+from dkdist.pairwise_matrices._tuning import ROW_VALUES_PER_TILE
+from dkdist.pairwise_matrices.divergence_params import SetPosition
+from dkdist.sets import SampleSetError, SampleSets
+
+MAX_DISTANCE = np.float32(
+    1e19
+)  # the square of a larger one exceeds float32; its kernel value is 0 in any case
+
+SquaredDistances = Callable[[SampleSets], F32]
+"""Maps n sets to squared distances (n, R) float32 to R landmarks."""
+
+
+@serializable("LandmarkRows")
+@dataclass(frozen=True, eq=False)
+class LandmarkRows(ArrayRecord):
+    """Rows (R, m) of the landmarks."""
+
+    rows: F32
+
+
+@serializable("EmbeddedLandmarks")
+@dataclass(frozen=True)
+class EmbeddedLandmarks(EmbeddingWrapperParams["RowDistances"]):
+    """Landmarks as rows of an embedding, whose squared Euclidean distances are the squared distances of sets."""
+
+    embedding: Any
+    landmarks: LandmarkRows
+
+    def __post_init__(self) -> None:
+        shape = self.landmarks.rows.shape
+        if len(shape) != 2 or shape[1] != self.embedding.n_features:
+            raise ValueError(
+                f"rows of landmarks must have {self.embedding.n_features} columns; got shape {shape}"
+            )
+
+    @property
+    def n_landmarks(self) -> int:
+        """Number R of landmarks."""
+        return len(self.landmarks.rows)
+
+    @property
+    def domain(self) -> Domain | None:
+        """Domain of the embedding."""
+        domain: Domain | None = self.embedding.domain
+        return domain
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Raise the errors of the embedding for invalid sets; ``first`` is the position of the first set."""
+        self.embedding.require(sets, first)
+
+    def _build(self) -> RowDistances:
+        return RowDistances(self)
+
+
+class RowDistances(FittedParams[EmbeddedLandmarks]):
+    """Prepared rows of landmarks; rows are relative to their mean, so that squared distances cancel little."""
+
+    def __init__(self, spec: EmbeddedLandmarks) -> None:
+        self.spec, self.embedding = spec, spec.embedding.materialize()
+        rows = spec.landmarks.rows
+        self._centre = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+        centred = rows - self._centre
+        self._squares, self._factor = _squared_norms(centred), deterministic_factor(centred.T)
+
+    def squared_distances(self, sets: SampleSets) -> F32:
+        """Return squared distances (n_sets, R) float32; a tile of sets is embedded at a time, to limit memory."""
+        out = np.empty((len(sets), self.spec.n_landmarks), np.float32)
+        step = max(1, ROW_VALUES_PER_TILE // self.spec.n_features)
+        for start in range(0, len(sets), step):
+            tile = slice(start, start + step)
+            self.fill(self.embedding.embed(sets[tile]), out[tile])
+        return out
+
+    def fill(self, rows: F32, out: F32) -> None:
+        """Set out = |row - landmark|^2 for rows (n, m)."""
+        centred = rows - self._centre
+        self._factor.product(centred, out)
+        out *= np.float32(-2)
+        out += self._squares
+        out += _squared_norms(centred)[:, None]
+        np.maximum(out, 0, out=out)
+
+
+def _squared_norms(rows: F32) -> F32:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+@serializable("ComparedLandmarks")
+@dataclass(frozen=True)
+class ComparedLandmarks(Params["PairDivergences"]):
+    """Landmarks that a fitted divergence estimator compares with every set, in Python."""
+
+    _cache_size = 0  # prepared landmarks are not cached
+
+    estimator: Any
+    landmarks: Landmarks
+
+    @property
+    def n_dims(self) -> int:
+        """Dimension d of the points."""
+        return int(self.landmarks.points.shape[1])
+
+    @property
+    def n_landmarks(self) -> int:
+        """Number R of landmarks."""
+        return len(self.landmarks)
+
+    @property
+    def domain(self) -> Domain | None:
+        """Domain of the densities; None for other estimators."""
+        return getattr(getattr(self.estimator, "spec", None), "domain", None)
+
+    def _build(self) -> PairDivergences:
+        return PairDivergences(self)
+
+
+@dataclass(frozen=True)
+class _NamedSet(SetPosition):
+    name: str = "the set"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class PairDivergences(FittedParams[ComparedLandmarks]):
+    """Prepared landmarks of a divergence estimator."""
+
+    def __init__(self, spec: ComparedLandmarks) -> None:
+        self.spec, self._estimator = spec, spec.estimator
+        L = spec.landmarks
+        names = [_NamedSet(i, True, f"landmark {i}") for i in range(len(L))]
+        sets = SampleSets._trusted(L.points, L.offsets, L.weights)
+        self._landmarks = spec.estimator.prepare(sets, names)
+
+    def squared_distances(self, sets: SampleSets) -> F32:
+        """Return divergences (n_sets, R) float32; negative estimates are 0."""
+        out = np.empty((len(sets), len(self._landmarks)))
+        for i in range(len(sets)):
+            try:
+                (one,) = self._estimator.prepare(sets[i : i + 1], [_NamedSet(i, False)])
+                out[i] = [self._estimator.pair(one, landmark) for landmark in self._landmarks]
+            except SampleSetError as error:
+                raise RowError(i, f"has no row: {error}") from error
+        return np.maximum(out, 0).astype(np.float32)
+
+    def between_landmarks(self) -> F64:
+        """Return divergences (R, R) of the landmarks; those of a landmark and itself are 0, as in other estimates."""
+        D, landmarks = np.zeros((len(self._landmarks),) * 2), self._landmarks
+        for i in range(len(D)):
+            D[i, :i] = D[:i, i] = [self._estimator.pair(landmarks[i], landmarks[j]) for j in range(i)]
+        return np.maximum(D, 0)
+
+
+@serializable("NystroemParams")
+@dataclass(frozen=True)
+class NystroemParams(Params["NystroemFeatures"]):
+    """Parameters of Nystroem features: landmarks, gamma, and K_LL^(-1/2) as ``mixing``."""
+
+    _cache_size = 0  # prepared landmarks are not cached
+
+    landmarks: EmbeddedLandmarks | DistanceSpec | ComparedLandmarks
+    gamma: float
+    mixing: MixingMatrix
+
+    def __post_init__(self) -> None:
+        R = n_landmarks(self.landmarks)
+        if self.mixing.matrix.shape != (R, R):
+            raise ValueError(f"mixing must have shape ({R}, {R}); got {self.mixing.matrix.shape}")
+
+    @property
+    def n_dims(self) -> int:
+        """Dimension d of the points."""
+        return int(self.landmarks.n_dims)
+
+    @property
+    def n_features(self) -> int:
+        """Number R of landmarks."""
+        return len(self.mixing.matrix)
+
+    @property
+    def domain(self) -> Domain | None:
+        """Domain of the points."""
+        return self.landmarks.domain
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a row may depend on the order of the points of a set."""
+        return bool(getattr(self.landmarks, "ordered", False))
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Raise SampleSetError for the first set that has no row; ``first`` is the position of set 0."""
+        self.landmarks.require(sets, first)
+
+    def _build(self) -> NystroemFeatures:
+        source: Any = self.landmarks.materialize()
+        is_additive = isinstance(source, RowDistances) and hasattr(source.embedding, "row_sum")
+        return (AdditiveNystroemFeatures if is_additive else NystroemFeatures)(self, source)
+
+
+def n_landmarks(landmarks: EmbeddedLandmarks | DistanceSpec | ComparedLandmarks) -> int:
+    """Return the number R of landmarks."""
+    return len(landmarks.omegas) if isinstance(landmarks, DistanceSpec) else landmarks.n_landmarks
+
+
+def squared_distance_function(source: Any) -> SquaredDistances:
+    """Return the function of materialized landmarks that gives squared distances; distances of objects are squared."""
+    if hasattr(source, "squared_distances"):
+        function: SquaredDistances = source.squared_distances
+        return function
+    return lambda sets: np.square(np.minimum(source.distances(sets), MAX_DISTANCE))
+
+
+class NystroemFeatures(FittedParams[NystroemParams]):
+    """Prepared landmarks and K_LL^(-1/2)."""
+
+    def __init__(self, spec: NystroemParams, source: Any) -> None:
+        self.spec, self._source = spec, source
+        self._squared_distances = squared_distance_function(source)
+        self._mixing = deterministic_factor(spec.mixing.matrix)
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Return rows (n_sets, R) float32."""
+        return self.features(self._squared_distances(sets))
+
+    def features(self, squares: F32) -> F32:
+        """Return rows (n, R) float32 for squared distances (n, R)."""
+        kernel, out = np.empty_like(squares), np.empty_like(squares)
+        fill_features(squares, np.float32(self.spec.gamma), np.float32(1), kernel)
+        self._mixing.product(kernel, out)
+        return out
+
+
+class AdditiveNystroemFeatures(NystroemFeatures):
+    """Features of an embedding whose rows are accumulated over pieces of large sets."""
+
+    def row_sum(self, n_points: int, weight: float) -> RowSum:
+        """Return an accumulator for the row (R,) of one set that is read in pieces."""
+        return _NystroemRowSum(self, self._source, n_points, weight)
+
+
+class _NystroemRowSum:
+    def __init__(
+        self, features: NystroemFeatures, source: RowDistances, n_points: int, weight: float
+    ) -> None:
+        self._features, self._source = features, source
+        self._sum = source.embedding.row_sum(n_points, weight)
+
+    def add(self, points: F32, weights: F32 | None) -> None:
+        """Add the next points (m, d) and their weights (m,)."""
+        self._sum.add(points, weights)
+
+    def row(self) -> F32:
+        """Return the row (R,) of all points added."""
+        squares = np.empty((1, self._source.spec.n_landmarks), np.float32)
+        self._source.fill(self._sum.row()[None], squares)
+        rows = self._features.features(squares)
+        return rows.reshape(-1)
