@@ -24,6 +24,7 @@ from dkdist.coresets import selection
 from dkdist.coresets._tuning import MEDIAN_SAMPLE_SIZE
 from dkdist.coresets.union import CoresetUnion
 from dkdist.kernels.inputs import PointsLike, as_points, as_weights
+from dkdist.kernels.registry import check_kernel
 from dkdist.sets import SampleSetError
 
 MIN_DELTA = 1e-300  # keeps 1 / delta within normal float64 numbers (tests/kernel/test_coreset.py)
@@ -121,7 +122,8 @@ def coreset(
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)), or the unit of r for another kernel. "median"
         is the median distance of 1,024 random points of positive weight.
     kernel : str, default="gaussian"
-        A kernel of `kernel_distance` with random frequencies: all but "energy" and "epanechnikov".
+        A kernel of `kernel_distance` with random frequencies: all but "energy", "epanechnikov", "ball", "linear" and
+        "identity"; "triangle" in one dimension.
     weights : (n,) array or Dask array, optional
         Weights of the points, >= 0; by default 1 / n each. A `SetStore` has its own weights.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
@@ -187,7 +189,7 @@ def coreset(
     """
     optimal_weights = check_bool("optimal_weights", optimal_weights)
     size, method = check_int("size", size), check_choice("method", method, selection.METHODS)
-    kernel = selection.check_kernel(kernel)
+    kernel = check_kernel(kernel, "sample_frequencies")
     if hasattr(P, "blocks"):  # Dask array, Zarr array or store; readers are imported lazily
         from dkdist.coresets.streamed import streamed_coreset
         from dkdist.kernels.lazy_distance import lazy_points
@@ -199,7 +201,7 @@ def coreset(
     points, p = points_and_weights(P, weights)
     x = points - points.mean(axis=0)  # kernels depend on differences only; centring reduces float32 rounding
     selection.check_size(size, len(x))
-    selection.check_every_method(method, x.shape[1])
+    selection.check_dims(method, kernel, x.shape[1])
     width = selection.check_sigma(sigma)
     if width is None:
         positive_rows = np.flatnonzero(p > 0)

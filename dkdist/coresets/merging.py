@@ -14,7 +14,6 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names, require_same_names
 from dkdist.coresets._tuning import BLOCK_POINTS, MAX_SWAP_ROUNDS
 from dkdist.coresets.coreset import Coreset, coreset, points_and_weights
-from dkdist.coresets.selection import check_kernel
 from dkdist.coresets.union import (
     CoresetUnion,
     concatenate_unions,
@@ -22,6 +21,7 @@ from dkdist.coresets.union import (
     reduce_unions,
     thin_union,
 )
+from dkdist.kernels.registry import check_kernel, require_frequencies
 from dkdist.sets import SampleSetError
 
 
@@ -209,7 +209,7 @@ class RunningCoreset:
         self, size: int, *, sigma: float, kernel: str = "gaussian", random_state: RandomStateLike = None
     ) -> None:
         self.size, self.sigma = check_int("size", size), check_positive("sigma", sigma)
-        self.kernel = check_kernel(kernel)
+        self.kernel = check_kernel(kernel, "sample_frequencies")
         self.n_points = 0
         self.names: list[Any] | None = None  # column names, if the points are data frames
         self._seed = draw_seed(random_state)
@@ -226,6 +226,7 @@ class RunningCoreset:
         if self.names is None:
             self.names = dimension_names(P)
         if self.n_points == 0:
+            require_frequencies(self.kernel, points.shape[1])
             self._weighted, self._d = weights is not None, points.shape[1]
         if points.shape[1] != self._d or self._weighted != (weights is not None):
             kinds = [f"{d} dimensions {'with' if w else 'without'} weights" for d, w in

@@ -17,7 +17,6 @@ from dkdist._base.parameter_checks import (
     MIN_SCALE,
     check_choice,
     check_positive,
-    is_literal,
     round_to_float32,
 )
 from dkdist._base.params import Domain, EmbeddingParameters
@@ -53,7 +52,7 @@ from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, fourier_grid
 from dkdist.kernels.kernel_distance import kernel_distance
 from dkdist.kernels.kernel_sums import kernel_matrix, scaled, sums
 from dkdist.kernels.mean_embedding_params import GridMeanSpec, RandomMeanSpec
-from dkdist.kernels.registry import MAX_FREQUENCY, get_kernel, names_with
+from dkdist.kernels.registry import MAX_FREQUENCY, get_kernel, require_frequencies
 from dkdist.sets import SampleSets
 
 RIDGES = 10.0 ** -np.arange(2, 15)
@@ -112,8 +111,9 @@ def check_size(size: int, n: int) -> None:
         raise ValueError(f"size must be at most the number of points, {n}; got {size}.")
 
 
-def check_every_method(method: str, d: int) -> None:
-    """Require one dimension for method="every", which needs an order of the points."""
+def check_dims(method: str, kernel: str, d: int) -> None:
+    """Require one dimension for method="every", which needs an order of the points, and frequencies of the kernel."""
+    require_frequencies(kernel, d)
     if method == "every" and d != 1:
         raise ValueError(f"method='every' requires points of one dimension; got {d}.")
 
@@ -148,17 +148,6 @@ def distance_feature_params(centre: F64, widths: F64, params: CoresetParams) -> 
     return RandomMeanSpec(
         centres, (sigma,), N_DISTANCE_FEATURES, "orthogonal", params.seed + 1, kernel=params.kernel
     )
-
-
-def check_kernel(kernel: str) -> str:
-    """Return the name of a kernel, which must have random frequencies."""
-    if is_literal(kernel, "energy"):
-        raise ValueError(
-            f"kernel must be one of {', '.join(map(repr, names_with('sample_frequencies')))}; got 'energy', which has "
-            "no random frequencies. Use 'matern12' with sigma = 3 times the width of the points: its D^2 times sigma "
-            "is that of 'energy' within 1 %."
-        )
-    return str(check_choice("kernel", kernel, names_with("sample_frequencies")))
 
 
 def check_sigma(sigma: float | str) -> float | None:

@@ -218,6 +218,7 @@ def streamed_coreset(
     selection.check_size(size, points.n_points)
     if method == "every":
         raise ValueError("method='every' requires points in memory. Load them or use 'swap'.")
+    selection.check_dims(method, kernel, points.n_dims)
     width = selection.check_sigma(sigma)
     summary = summarize_points(points, size, median_seed(random_state))
     total = summary.weight if points.weighted else 1.0

@@ -14,6 +14,7 @@ from dkdist._base.invalid_sets import require_nonnegative_weights
 from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed, median_seed
 from dkdist._numba.arrays import F32, F64
 from dkdist.coresets import selection
+from dkdist.kernels.registry import check_kernel
 from dkdist.sets import SampleSets
 
 
@@ -79,9 +80,9 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         """Check the sets X and choose sigma, with one pass over the data for "median"; ``y`` is ignored."""
         check_int("size", self.size)
         check_choice("method", self.method, selection.METHODS)
-        selection.check_kernel(self.kernel)
+        check_kernel(self.kernel, "sample_frequencies")
         sets = check_sets(X)
-        selection.check_every_method(self.method, sets.n_dims)
+        selection.check_dims(self.method, self.kernel, sets.n_dims)
         sigma = selection.check_sigma(self.sigma)
         if sigma is None:
             bad = summarize(sets, None, skip=False).bad
@@ -98,7 +99,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         check_int("size", self.size)
         check_choice("method", self.method, selection.METHODS)
-        selection.check_kernel(self.kernel)
+        check_kernel(self.kernel, "sample_frequencies")
         sets = check_fitted_sets(self, X)
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0
