@@ -273,7 +273,7 @@ def _thin(x: F64, p: F64) -> tuple[F64, F64]:
     )
 
     chosen, fractions = choose_points(
-        x.astype(np.float32), p, CoresetParams(ALIGN_CORESET_SIZE, 1.0, "swap", 0)
+        x.astype(np.float32), p, CoresetParams(ALIGN_CORESET_SIZE, (1.0,), "swap", 0)
     )
     return x[chosen], fractions
 
