@@ -348,7 +348,8 @@ _ALTERNATIVES = {
     "energy": "which has no random frequencies. Use 'matern12' with sigma = 3 times the width of the points: its D^2 "
     "times sigma is that of 'energy' within 1 %.",
     "epanechnikov": "which is not positive definite and has no random frequencies. Use 'gaussian' or 'matern52'.",
-    "ball": "which is not positive definite and has no random frequencies. Use 'matern12', or 'triangle' on a line.",
+    "ball": "which is piecewise constant, not positive definite and without random frequencies. Use 'matern12', or "
+    "'triangle' on a line.",
     "linear": "which only kernel_distance supports. Its features are the coordinates, and D is the distance of the "
     "means: use FunctionEmbedding(lambda points: points.mean(axis=0)).",
     "identity": "which only kernel_distance supports. Use 'laplace' with a sigma far below the distance of different "
