@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from dkdist._base.parameter_checks import check_choice, is_literal
+from dkdist._base.parameter_checks import check_choice, check_int, is_literal
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import check_bool
 from dkdist.kernels import _profiles_numba as forms
@@ -317,6 +317,9 @@ def register_kernel(kernel: Kernel) -> None:
         raise ValueError(f"metric must be 'euclidean' or 'cityblock'; got {kernel.metric!r}.")
     if not is_literal(kernel.positive_definite, "equal totals"):
         check_bool("positive_definite", kernel.positive_definite)
+    max_dims = kernel.max_frequency_dims
+    if max_dims is not None:
+        check_int("max_frequency_dims", max_dims)
     r = np.array([[0.0, 0.5], [1.0, 3.0]])
     for field in ("value", "dvalue"):
         function = getattr(kernel, field)
@@ -325,10 +328,11 @@ def register_kernel(kernel: Kernel) -> None:
                 f"{field} of kernel {kernel.name!r} must return finite numbers, one per distance."
             )
     if kernel.sample_frequencies is not None and kernel.profile is None:
-        shape = np.shape(kernel.frequencies(np.random.default_rng(0), np.ones((4, 2))))
-        if shape != (4, 2):
+        expected = 4, min(2, max_dims or 2)
+        shape = np.shape(kernel.frequencies(np.random.default_rng(0), np.ones(expected)))
+        if shape != expected:
             raise ValueError(
-                f"sample_frequencies of kernel {kernel.name!r} must keep the shape (F, d); got {shape} for (4, 2)."
+                f"sample_frequencies of kernel {kernel.name!r} must keep the shape (F, d); got {shape} for {expected}."
             )
     KERNELS[kernel.name] = kernel
 

@@ -120,6 +120,7 @@ def test_missing_functions_of_kernel_raise():
         (dk.Kernel("a", lambda r: r.sum()), "value of kernel 'a' must return finite numbers"),
         (dk.Kernel("a", np.cos, np.log), "dvalue of kernel 'a' must return finite numbers"),
         (dk.Kernel("a", np.cos, sample_frequencies=lambda rng, g: g[:1]), r"must keep the shape \(F, d\)"),
+        (dk.Kernel("a", np.cos, max_frequency_dims=0), "max_frequency_dims must be an integer >= 1; got 0"),
         (dk.Kernel("a", np.cos, metric="cosine"), "metric must be 'euclidean' or 'cityblock'"),
     ],
 )
