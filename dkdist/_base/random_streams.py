@@ -48,4 +48,5 @@ class RngStream(IntEnum):
     PERMUTATIONS = 0x54574F53  # "TWOS": permutations of a two-sample test
     TEST_FREQUENCIES = 0x54455354  # "TEST": frequencies of the kernels of a two-sample test
     CORESET = 0x434F5245  # "CORE": selection of coreset points
+    MOTION_STARTS = 0x4D4F5449  # "MOTI": random motions from which a local alignment starts
     MOTION_CELLS = 0x43455254  # "CERT": paths that estimate the cost of a certified alignment

@@ -34,6 +34,17 @@ MIN_STEP_SIGMAS = 1e-5
 MIN_CURVATURE_RATIO = 1e-3  # smaller eigenvalue ratios are raised to this value, to limit steps
 MAX_HALVINGS = 12  # maximum halvings of a step that does not increase the overlap
 
+# The local search in more than three dimensions (tests/kernel/test_align_local.py).
+MAX_RIGID_DIMS = 6  # 15 angles; more dimensions need more starts than a search of a second has
+COARSE_SPACE_RATIO = 1 / 4  # sigma of the first stage / radius of the sets
+MIN_GRADIENT = 1e-7  # largest slope of the relative overlap at its maximum, per sigma
+N_RANDOM_ROTATIONS, N_RANDOM_SHIFTS = 512, 512  # random starts, which are ranked by their overlap
+MAX_REFINEMENT_ITERATIONS = 200  # of BFGS with all points
+# (means of regions, None for all points; power of the coarse sigma; number of starts; maximum BFGS iterations)
+LOCAL_STAGES: tuple[tuple[int | None, float, int, int], ...] = (
+    (64, 1.0, 24, 20), (128, 0.5, 8, 30), (256, 0.0, 3, 40), (None, 0.0, 1, 200),
+)  # fmt: skip
+
 # The guaranteed search (python benchmarks/alignment.py; tests/kernel/test_align_certified.py).
 DEFAULT_MAX_SECONDS = 60.0
 MIN_CORESET_SIZE = 32  # doubled until the coresets change f by at most a quarter of the slack eps / 2

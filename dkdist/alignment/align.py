@@ -18,12 +18,15 @@ from dkdist.alignment._tuning import (
     AUTO_SIGMA_RATIO,
     DEFAULT_MAX_SECONDS,
     MAX_ALIGNED_POINTS,
+    MAX_REFINEMENT_ITERATIONS,
     MAX_WIDTH_PER_SIGMA,
     OUTLIER_RATIO,
     SQUARED_DISTANCE_TOL,
 )
+from dkdist.alignment.local_search import Overlap, check_alignment_kernel, search_locally
 from dkdist.alignment.motion_search import search_motion
 from dkdist.kernels._tuning import MAX_DIRECT_POINTS
+from dkdist.kernels.fourier_grid import MAX_GRID_DIMS
 from dkdist.kernels.inputs import (
     MAX_TOTAL_WEIGHT,
     MIN_TOTAL_WEIGHT,
@@ -83,6 +86,7 @@ def align(
     P: PointsLike,
     *,
     sigma: float | str = "auto",
+    kernel: str = "gaussian",
     weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     transform: str = "rigid",
     random_state: RandomStateLike = None,
@@ -95,24 +99,29 @@ def align(
     Parameters
     ----------
     Q : (m, d) array, or `Curve` or `Surface`
-        Points to move, d = 2 or 3 (1 to 3 for translations). Shapes, and meshes of trimesh and meshio, become the
+        Points to move, d = 2 to 6 (any d for translations). Shapes, and meshes of trimesh and meshio, become the
         midpoints of segments or triangles, weighted by length or area; directions are ignored.
     P : (n, d) array, or `Curve` or `Surface`
         Fixed points.
     sigma : float, default="auto"
-        Standard deviation of the Gaussian kernel: about the size of the details that should match. "auto" is 1/40 of
-        the length of the shorter set without outliers; the length is the distance from the point a farthest from the
-        mean to the point farthest from a. "auto" also equalises densities in the last refinement (see Notes), for up
-        to 4,096 points and without a guarantee.
+        Standard deviation of the Gaussian kernel, or the unit of r for another kernel: about the size of the details
+        that should match. "auto" is 1/40 of the length of the shorter set without outliers; the length is the distance
+        from the point a farthest from the mean to the point farthest from a. "auto" also equalises densities in the
+        last refinement (see Notes), for up to 4,096 points of at most three dimensions, the Gaussian kernel and no
+        guarantee.
+    kernel : str, default="gaussian"
+        A kernel of `kernel_distance` with a derivative: all but "ball", "linear" and "identity". "laplace" requires
+        translations, because rotations change city-block distances.
     weights : None or pair (w_Q, w_P), default=None
         Weights of the points, >= 0, not normalised. None, for both or for one set, means equal weights that sum to one.
         Shapes have their own weights.
     transform : {"rigid", "translation"}, default="rigid"
         Rotations (no reflections) and translations, or translations only.
     random_state : int, Generator or None
-        Seed of the coresets for a guarantee; nothing else is random.
+        Seed of the coresets for a guarantee, and of the starts in more than three dimensions; nothing else is random.
     guarantee : float, optional
-        Search all motions until D^2 is proven to be at most this much above the minimum.
+        Search all motions until D^2 is proven to be at most this much above the minimum. Requires the Gaussian kernel
+        and at most three dimensions.
     max_seconds : float, default=60
         Time limit of the guaranteed search. If the estimated time is longer, an error states it. A search that reaches
         the limit stops and returns the ``gap`` proven so far.
@@ -148,6 +157,13 @@ def align(
     Sets of more than 4,096 points are replaced by fixed coresets of 2,048 points: the time is linear in the number of
     points, and the rotation error grows by at most a few tenths of a degree for noisy samples. Distances use all
     points.
+
+    For other kernels, BFGS starts at the result of the Gaussian kernel and uses all points. In more than three
+    dimensions it starts from the rotations that align the principal axes and from 512 random ones, or from 512 random
+    shifts of one point onto another, in stages as above (`dkdist.alignment.local_search`). These searches are local:
+    ``gap`` is infinite, and no guarantee is available. Whole copies and copies without a fifth of the points are found
+    in four to six dimensions, a quarter of a shape mostly not (docs/kernel_distance_shapes.md). Time for 300 points on
+    a busy machine: 0.5 to 0.8 s.
 
     A guarantee of eps uses branch and bound over cells of motions, starting at the result of the search above. Within a
     cell no point moves by more than delta = a |y| + d^(1/2) h, for rotations up to a and translations up to h from its
@@ -190,9 +206,12 @@ def align(
     sigma = check_positive("sigma", sigma)
     if y.shape[1] != d:
         raise ValueError(f"P and Q must have the same number of dimensions; got {d} and {y.shape[1]}.")
-    if d > 3 or (rotates and d == 1):
+    check_alignment_kernel(kernel, d, rotates, (float(q.sum()), float(p.sum())))
+    is_plain = kernel == "gaussian" and d <= MAX_GRID_DIMS
+    if guarantee is not None and not is_plain:
         raise ValueError(
-            f"points must have {'2 or 3' if rotates else '1 to 3'} dimensions for transform={transform!r}; got {d}."
+            f"guarantee requires kernel='gaussian' and at most {MAX_GRID_DIMS} dimensions; got {kernel!r} and {d}. "
+            "Omit it: the search is local and proves no bound."
         )
     check_verbose(verbose)
     if guarantee is None and (max_seconds is not None or verbose):
@@ -205,18 +224,25 @@ def align(
     fractions_x, fractions_y = p / W_p, q / W_q
     centre_x, centre_y = fractions_x @ x, fractions_y @ y
     x0, y0 = x - centre_x, y - centre_y
-    R, t = search_motion(*_thin(x0, fractions_x), *_thin(y0, fractions_y), rotates, equalizes_density)
+    seed = draw_seed(random_state) if eps is not None or d > MAX_GRID_DIMS else 0
+    moving = *_thin(x0, fractions_x), *_thin(y0, fractions_y)
+    if d > MAX_GRID_DIMS:
+        R, t = search_locally(*moving, kernel, rotates, seed)
+    else:
+        R, t = search_motion(*moving, rotates, equalizes_density and is_plain)
+    if not is_plain and d <= MAX_GRID_DIMS:
+        R, t, _ = Overlap.of(*moving, kernel, 1.0).refine(R, t, rotates, MAX_REFINEMENT_ITERATIONS)
     certified, gap = False, float("inf")
     if eps is not None:
         # imported lazily: only guaranteed searches need it
         from dkdist.alignment.branch_and_bound import certify
 
         W = W_p * W_q  # D^2 contains -2 W f, with f of normalised weights
-        settings = rotates, (R, t), eps / W, draw_seed(random_state), budget, verbose
+        settings = rotates, (R, t), eps / W, seed, budget, verbose
         R, t, certified, gap = certify(x0, fractions_x, y0, fractions_y, *settings)
         gap *= W
     identity = np.eye(d), centre_y - centre_x
-    after, before = _distances(x0, p, y0, q, [(R, t), identity])
+    after, before = _distances(x0, p, y0, q, [(R, t), identity], kernel)
     translation = (centre_x + t - R @ centre_y) * sigma + middle - R @ middle
     return Alignment(R, translation, after, before, certified, gap, sigma)
 
@@ -273,7 +299,7 @@ def _thin(x: F64, p: F64) -> tuple[F64, F64]:
     )
 
     chosen, fractions = choose_points(
-        x.astype(np.float32), p, CoresetParams(ALIGN_CORESET_SIZE, 1.0, "swap", 0)
+        x.astype(np.float32), p, CoresetParams(ALIGN_CORESET_SIZE, (1.0,), "swap", 0)
     )
     return x[chosen], fractions
 
@@ -292,16 +318,16 @@ def _check_widths(y: F64, x: F64, sigma: float) -> F64:
     return middle
 
 
-def _distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F64]]) -> list[float]:
+def _distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F64]], kernel: str) -> list[float]:
     """Return D of x and R y + t for each motion (R, t)."""
-    if len(x) + len(y) <= MAX_DIRECT_POINTS:
+    if len(x) + len(y) <= MAX_DIRECT_POINTS and kernel == "gaussian" and x.shape[1] <= MAX_GRID_DIMS:
         squares = squared_distances(x, p, y, q, motions)
     else:
-        squares = [_squared_distance(x, p, y @ R.T + t, q) for R, t in motions]
+        squares = [_squared_distance(x, p, y @ R.T + t, q, kernel) for R, t in motions]
     return [float(np.sqrt(max(square, 0.0))) for square in squares]
 
 
-def _squared_distance(x: F64, p: F64, y: F64, q: F64) -> float:
+def _squared_distance(x: F64, p: F64, y: F64, q: F64, kernel: str) -> float:
     both, z = np.concatenate([y, x]), np.concatenate([q, -p])[:, None]
     eps = SQUARED_DISTANCE_TOL / 4 * float(p.sum() + q.sum()) ** 2
-    return solve(make_problem(WeightedPoints.of(both - both.mean(axis=0), z), 1.0, eps), "auto")
+    return solve(make_problem(WeightedPoints.of(both - both.mean(axis=0), z), 1.0, eps, kernel), "auto")

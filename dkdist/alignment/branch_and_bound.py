@@ -167,7 +167,7 @@ def _thin(x: F64, p: F64, size: int, seed: int) -> tuple[F64, F64, float]:
     if len(x) <= size:
         return x, p, 0.0
     chosen, q = choose_points(
-        (x - x.mean(axis=0)).astype(np.float32), p, CoresetParams(size, 1.0, "swap", seed)
+        (x - x.mean(axis=0)).astype(np.float32), p, CoresetParams(size, (1.0,), "swap", seed)
     )
     both = np.concatenate([x, x[chosen]])
     return x[chosen], q, _norm(both - bounding_box(both)[0], np.concatenate([p, -q]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,7 @@ from dkdist.coresets import selection
 from dkdist.coresets._tuning import MEDIAN_SAMPLE_SIZE
 from dkdist.coresets.union import CoresetUnion
 from dkdist.kernels.inputs import PointsLike, as_points, as_weights
+from dkdist.kernels.registry import check_kernel
 from dkdist.sets import SampleSetError
 
 MIN_DELTA = 1e-300  # keeps 1 / delta within normal float64 numbers (tests/kernel/test_coreset.py)
@@ -35,9 +37,10 @@ class Coreset:
 
     Indices are distinct. Weights have the unit of the weights of the set, and `kernel_distance` accepts them.
     ``distance`` is the kernel distance D between the weighted set and the coreset; for results of `merge_coresets` an
-    upper bound. ``points`` (size, d) are the points, ``kernel`` and ``sigma`` the kernel of the selection, ``n_points``
-    the number of points of the set, ``total`` its total weight (None without weights). ``finer`` holds the points
-    that a merged coreset was chosen from, else None. ``names`` are column names of a data frame or store, else None.
+    upper bound. ``points`` (size, d) are the points, ``kernel`` and ``sigma`` the kernel of the selection (a tuple for
+    several bandwidths), ``n_points`` the number of points of the set, ``total`` its total weight (None without
+    weights). ``finer`` holds the points that a merged coreset was chosen from, else None. ``names`` are column names of
+    a data frame or store, else None.
 
     Examples
     --------
@@ -52,7 +55,7 @@ class Coreset:
     weights: F64
     distance: float
     points: F64 = field(default_factory=lambda: np.empty((0, 0)), repr=False)
-    sigma: float = 0.0
+    sigma: float | tuple[float, ...] = 0.0
     n_points: int = 0
     total: float | None = None
     finer: CoresetUnion | None = field(default=None, repr=False)
@@ -64,11 +67,12 @@ class Coreset:
 
         signs = "" if (self.weights >= 0).all() else f", {int((self.weights < 0).sum()):,} of them negative"
         weights = f"{self.weights.min():.4g} to {self.weights.max():.4g}, sum {self.weights.sum():.6g}{signs}"
+        sigma = ", ".join(f"{value:.4g}" for value in np.atleast_1d(self.sigma))
         pairs = [
             ("points", f"{len(self.indices):,}"),
             ("weights", weights),
             ("distance", f"{self.distance:.4g}"),
-            ("kernel", f"{self.kernel}, sigma {self.sigma:.4g}" if self.sigma > 0 else self.kernel),
+            ("kernel", f"{self.kernel}, sigma {sigma}" if self.points.size else self.kernel),
         ]
         return key_value_table("Coreset", pairs)
 
@@ -102,7 +106,7 @@ def coreset(
     P: PointsLike,
     size: int,
     *,
-    sigma: float | str = "median",
+    sigma: float | str | Sequence[float] = "median",
     kernel: str = "gaussian",
     weights: Any = None,
     method: str = "swap",
@@ -117,11 +121,13 @@ def coreset(
         Points. Points that are not in memory are read piece by piece, twice.
     size : int
         Number of points of the coreset, at most n; see `coreset_size` for the size of a random sample.
-    sigma : float or "median", default="median"
+    sigma : float, sequence of floats or "median", default="median"
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)), or the unit of r for another kernel. "median"
-        is the median distance of 1,024 random points of positive weight.
+        is the median distance of 1,024 random points of positive weight. For a sequence the kernels, and so their D^2,
+        are added as in `kernel_distance`, with an equal number of features for each.
     kernel : str, default="gaussian"
-        A kernel of `kernel_distance` with random frequencies: all but "energy" and "epanechnikov".
+        A kernel of `kernel_distance` with random frequencies: all but "energy", "epanechnikov", "ball", "linear" and
+        "identity"; "triangle" in one dimension.
     weights : (n,) array or Dask array, optional
         Weights of the points, >= 0; by default 1 / n each. A `SetStore` has its own weights.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
@@ -181,13 +187,16 @@ def coreset(
     >>> sample = dk.coreset(P, 50, sigma=1.0, method="random", random_state=0)
     >>> len(few.indices), few.distance < sample.distance / 4
     (50, True)
+    >>> both = dk.coreset(P, 50, sigma=[0.5, 2.0], random_state=0)
+    >>> both.sigma, both.distance < sample.distance
+    ((0.5, 2.0), True)
     >>> rough = dk.coreset(P, 50, sigma=1.0, kernel="matern32", random_state=0)
     >>> rough.kernel, rough.distance < 0.05
     ('matern32', True)
     """
     optimal_weights = check_bool("optimal_weights", optimal_weights)
     size, method = check_int("size", size), check_choice("method", method, selection.METHODS)
-    kernel = selection.check_kernel(kernel)
+    kernel = check_kernel(kernel, "sample_frequencies")
     if hasattr(P, "blocks"):  # Dask array, Zarr array or store; readers are imported lazily
         from dkdist.coresets.streamed import streamed_coreset
         from dkdist.kernels.lazy_distance import lazy_points
@@ -199,17 +208,16 @@ def coreset(
     points, p = points_and_weights(P, weights)
     x = points - points.mean(axis=0)  # kernels depend on differences only; centring reduces float32 rounding
     selection.check_size(size, len(x))
-    selection.check_every_method(method, x.shape[1])
-    width = selection.check_sigma(sigma)
-    if width is None:
+    selection.check_dims(method, kernel, x.shape[1])
+    sigmas = selection.check_sigma(sigma)
+    if sigmas is None:
         positive_rows = np.flatnonzero(p > 0)
         keys = random_row_keys(0, len(x), median_seed(random_state))[positive_rows]
-        width = selection.median_sigma(points[positive_rows[smallest_keys(keys, MEDIAN_SAMPLE_SIZE)]])
+        sigmas = (selection.median_sigma(points[positive_rows[smallest_keys(keys, MEDIAN_SAMPLE_SIZE)]]),)
     extent = float(np.ptp(x, axis=0).max())
-    selection.check_float32_range(
-        width_of_the_points=extent, bandwidth_sigma=width, total_weight=float(p.sum())
-    )
-    params = selection.CoresetParams(size, width, method, draw_seed(random_state), kernel)
+    selection.check_float32_range(width_of_the_points=extent, total_weight=float(p.sum()))
+    selection.check_bandwidths(sigmas)
+    params = selection.CoresetParams(size, sigmas, method, draw_seed(random_state), kernel)
     indices, chosen_weights = selection.choose_points(x.astype(np.float32), p, params)
     if optimal_weights:
         chosen_weights = selection.optimize_coreset_weights(x, p, indices, chosen_weights, params)
@@ -221,7 +229,7 @@ def coreset(
         chosen_weights,
         distance,
         points[indices],
-        width,
+        selection.public_sigma(sigmas),
         len(points),
         total,
         kernel=kernel,

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.parameter_checks import RandomStateLike, check_int, check_positive, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_int, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names, require_same_names
 from dkdist.coresets._tuning import BLOCK_POINTS, MAX_SWAP_ROUNDS
 from dkdist.coresets.coreset import Coreset, coreset, points_and_weights
-from dkdist.coresets.selection import check_kernel
+from dkdist.coresets.selection import check_sigma, public_sigma
 from dkdist.coresets.union import (
     CoresetUnion,
     concatenate_unions,
@@ -22,6 +22,7 @@ from dkdist.coresets.union import (
     reduce_unions,
     thin_union,
 )
+from dkdist.kernels.registry import check_kernel, require_frequencies
 from dkdist.sets import SampleSetError
 
 
@@ -94,23 +95,29 @@ def merge_coresets(
     optimal_weights = check_bool("optimal_weights", optimal_weights)
     parts, seed = _check_coresets(coresets), draw_seed(random_state)
     max_points = None if size is None else check_int("size", size)
+    sigmas = tuple(np.atleast_1d(parts[0].sigma).tolist())
     result = merge_unions(
-        [as_union(part) for part in parts], max_points, parts[0].sigma, parts[0].kernel, optimal_weights, seed
+        [as_union(part) for part in parts], max_points, sigmas, parts[0].kernel, optimal_weights, seed
     )
     return replace(result, names=next((part.names for part in parts if part.names is not None), None))
 
 
 def merge_unions(
-    unions: list[CoresetUnion], size: int | None, sigma: float, kernel: str, optimal: bool, seed: int
+    unions: list[CoresetUnion],
+    size: int | None,
+    sigmas: tuple[float, ...],
+    kernel: str,
+    optimal: bool,
+    seed: int,
 ) -> Coreset:
     """Return the merged coreset of unions: all of their points, or ``size`` of them."""
     if size is None or size >= sum(len(union.weights) for union in unions):
         union, finer = concatenate_unions(unions), None
     else:
-        finer = reduce_unions(unions, size, sigma, kernel)
-        union = thin_union(finer, size, sigma, kernel, optimal=optimal, rounds=MAX_SWAP_ROUNDS, seed=seed)
+        finer = reduce_unions(unions, size, sigmas, kernel)
+        union = thin_union(finer, size, sigmas, kernel, optimal=optimal, rounds=MAX_SWAP_ROUNDS, seed=seed)
     indices, weights, distance, points, _, n_points, total = union
-    return Coreset(indices, weights, distance, points, sigma, n_points, total, finer, kernel)
+    return Coreset(indices, weights, distance, points, public_sigma(sigmas), n_points, total, finer, kernel)
 
 
 def as_union(part: Coreset) -> CoresetUnion:
@@ -137,7 +144,7 @@ def _check_coresets(coresets: Any) -> list[Coreset]:
             raise ValueError(
                 f"coresets must be a list of Coreset; got {type(part).__name__} at position {i}. Use coreset(P, ...)."
             )
-        if not part.sigma > 0:
+        if part.points.size == 0:
             raise ValueError(f"coreset {i} has no points. Pass results of coreset or merge_coresets.")
     require_same_names(**{f"coreset {i}": part for i, part in enumerate(parts)})
     first = parts[0]
@@ -149,8 +156,8 @@ def _check_coresets(coresets: Any) -> list[Coreset]:
             )
         if part.points.shape[1] != first.points.shape[1] or part.sigma != first.sigma:
             raise ValueError(
-                f"coresets must have the same sigma and number of dimensions; got sigma={first.sigma:.7g} and "
-                f"{first.points.shape[1]} dimensions for coreset 0, sigma={part.sigma:.7g} and {part.points.shape[1]} "
+                f"coresets must have the same sigma and number of dimensions; got sigma={first.sigma} and "
+                f"{first.points.shape[1]} dimensions for coreset 0, sigma={part.sigma} and {part.points.shape[1]} "
                 f"for coreset {i}. Pass the same number as sigma to each coreset."
             )
         if (part.total is None) != (first.total is None):
@@ -167,8 +174,8 @@ class RunningCoreset:
     ----------
     size : int
         Number of points of the coreset.
-    sigma : float
-        Bandwidth, as in `coreset`.
+    sigma : float, or sequence of floats
+        Bandwidth, or several, as in `coreset`.
     kernel : str, default="gaussian"
         As in `coreset`.
     random_state : int, Generator or None
@@ -206,10 +213,19 @@ class RunningCoreset:
     """
 
     def __init__(
-        self, size: int, *, sigma: float, kernel: str = "gaussian", random_state: RandomStateLike = None
+        self,
+        size: int,
+        *,
+        sigma: float | Sequence[float],
+        kernel: str = "gaussian",
+        random_state: RandomStateLike = None,
     ) -> None:
-        self.size, self.sigma = check_int("size", size), check_positive("sigma", sigma)
-        self.kernel = check_kernel(kernel)
+        self.size, self.sigma = check_int("size", size), sigma
+        sigmas = check_sigma(sigma)
+        if sigmas is None:
+            raise ValueError("sigma must be a positive number or a sequence of them; got 'median'.")
+        self._sigmas = sigmas
+        self.kernel = check_kernel(kernel, "sample_frequencies")
         self.n_points = 0
         self.names: list[Any] | None = None  # column names, if the points are data frames
         self._seed = draw_seed(random_state)
@@ -226,6 +242,7 @@ class RunningCoreset:
         if self.names is None:
             self.names = dimension_names(P)
         if self.n_points == 0:
+            require_frequencies(self.kernel, points.shape[1])
             self._weighted, self._d = weights is not None, points.shape[1]
         if points.shape[1] != self._d or self._weighted != (weights is not None):
             kinds = [f"{d} dimensions {'with' if w else 'without'} weights" for d, w in
@@ -255,7 +272,7 @@ class RunningCoreset:
         unions = [union for _, union in self._nodes]
         if len(p):
             unions.append(self._block_union(points, p, rows, self.n_points))
-        result = merge_unions(unions, self.size, self.sigma, self.kernel, optimal_weights, self._seed)
+        result = merge_unions(unions, self.size, self._sigmas, self.kernel, optimal_weights, self._seed)
         return replace(result, names=self.names)
 
     def _buffered(self) -> tuple[F64, F64, I64]:
@@ -284,6 +301,6 @@ class RunningCoreset:
         while self._nodes and self._nodes[-1][0] == level:
             union = concatenate_unions([self._nodes.pop()[1], union])
             if len(union.weights) > merge_size(self.size):
-                union = thin_union(union, merge_size(self.size), self.sigma, self.kernel, optimal=True)
+                union = thin_union(union, merge_size(self.size), self._sigmas, self.kernel, optimal=True)
             level += 1
         self._nodes.append((level, union))

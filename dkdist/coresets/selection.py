@@ -7,7 +7,7 @@ Optimal weights w minimise the squared kernel distance, a least-squares problem 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -17,7 +17,6 @@ from dkdist._base.parameter_checks import (
     MIN_SCALE,
     check_choice,
     check_positive,
-    is_literal,
     round_to_float32,
 )
 from dkdist._base.params import Domain, EmbeddingParameters
@@ -51,9 +50,9 @@ from dkdist.coresets._tuning import (
 from dkdist.kernels._random_numba import MAX_HALF_TURNS, float32_error
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, fourier_grid
 from dkdist.kernels.kernel_distance import kernel_distance
-from dkdist.kernels.kernel_sums import kernel_matrix, scaled, sums
+from dkdist.kernels.kernel_sums import summed_matrix, summed_sums
 from dkdist.kernels.mean_embedding_params import GridMeanSpec, RandomMeanSpec
-from dkdist.kernels.registry import MAX_FREQUENCY, get_kernel, names_with
+from dkdist.kernels.registry import MAX_FREQUENCY, get_kernel, require_frequencies
 from dkdist.sets import SampleSets
 
 RIDGES = 10.0 ** -np.arange(2, 15)
@@ -97,10 +96,10 @@ METHODS = ("swap", "halving", "stratified", "random", "every")
 
 
 class CoresetParams(NamedTuple):
-    """Parameters of a coreset: number of points, kernel, bandwidth, method and seed."""
+    """Parameters of a coreset: number of points, kernel, bandwidths (their kernels are added), method and seed."""
 
     size: int
-    sigma: float
+    sigmas: tuple[float, ...]
     method: str
     seed: int
     kernel: str = "gaussian"
@@ -112,8 +111,9 @@ def check_size(size: int, n: int) -> None:
         raise ValueError(f"size must be at most the number of points, {n}; got {size}.")
 
 
-def check_every_method(method: str, d: int) -> None:
-    """Require one dimension for method="every", which needs an order of the points."""
+def check_dims(method: str, kernel: str, d: int) -> None:
+    """Require one dimension for method="every", which needs an order of the points, and frequencies of the kernel."""
+    require_frequencies(kernel, d)
     if method == "every" and d != 1:
         raise ValueError(f"method='every' requires points of one dimension; got {d}.")
 
@@ -132,12 +132,18 @@ def check_float32_range(**values: float) -> None:
             )
 
 
+def check_bandwidths(sigmas: tuple[float, ...]) -> None:
+    """Require bandwidths within the range of float32 features."""
+    for sigma in sigmas:
+        check_float32_range(bandwidth_sigma=sigma)
+
+
 def distance_feature_params(centre: F64, widths: F64, params: CoresetParams) -> RandomMeanSpec:
     """Return parameters of random features that estimate distances, independent of the features of the selection.
 
     Raises ValueError if the bandwidth is too small for float32 phases.
     """
-    sigma, highest = params.sigma, 0.0 if params.kernel == "gaussian" else MAX_FREQUENCY
+    sigma, highest = min(params.sigmas), 0.0 if params.kernel == "gaussian" else MAX_FREQUENCY
     turns = (len(widths) + 1) * highest * float(widths.max()) / (2 * np.pi * sigma)
     if float32_error(widths, sigma) > MAX_KERNEL_ROUNDING or turns > MAX_HALF_TURNS:
         raise ValueError(
@@ -145,28 +151,36 @@ def distance_feature_params(centre: F64, widths: F64, params: CoresetParams) -> 
             "distance. Increase sigma or drop outliers."
         )
     centres = tuple(centre.tolist())
-    return RandomMeanSpec(
-        centres, (sigma,), N_DISTANCE_FEATURES, "orthogonal", params.seed + 1, kernel=params.kernel
-    )
+    return _random_params(centres, N_DISTANCE_FEATURES, params.seed + 1, params)
 
 
-def check_kernel(kernel: str) -> str:
-    """Return the name of a kernel, which must have random frequencies."""
-    if is_literal(kernel, "energy"):
+def _random_params(centre: tuple[float, ...], size: int, seed: int, params: CoresetParams) -> RandomMeanSpec:
+    """Return parameters of up to ``size`` random features, equally many for each bandwidth."""
+    unit = 2 * len(params.sigmas)
+    if unit > size:
+        raise ValueError(f"sigma must be at most {size // 2} bandwidths; got {len(params.sigmas)}.")
+    n_components = size // unit * unit
+    return RandomMeanSpec(centre, params.sigmas, n_components, "orthogonal", seed, kernel=params.kernel)
+
+
+def check_sigma(sigma: Any) -> tuple[float, ...] | None:
+    """Return the bandwidths, or None for the median distance."""
+    if isinstance(sigma, str):
+        check_choice("sigma", sigma, ("median",))
+        return None
+    if not isinstance(sigma, (list, tuple, np.ndarray)) or np.ndim(sigma) == 0:
+        return (check_positive("sigma", sigma),)
+    if np.ndim(sigma) != 1 or len(sigma) == 0:
         raise ValueError(
-            f"kernel must be one of {', '.join(map(repr, names_with('sample_frequencies')))}; got 'energy', which has "
-            "no random frequencies. Use 'matern12' with sigma = 3 times the width of the points: its D^2 times sigma "
-            "is that of 'energy' within 1 %."
+            "sigma must be a positive number, a sequence of them (their kernels are added) or 'median'; got an array "
+            f"of shape {np.shape(sigma)}."
         )
-    return str(check_choice("kernel", kernel, names_with("sample_frequencies")))
+    return tuple(check_positive("sigma", value) for value in np.asarray(sigma).tolist())
 
 
-def check_sigma(sigma: float | str) -> float | None:
-    """Return the bandwidth, or None for the median distance."""
-    if not isinstance(sigma, str):
-        return check_positive("sigma", sigma)
-    check_choice("sigma", sigma, ("median",))
-    return None
+def public_sigma(sigmas: tuple[float, ...]) -> float | tuple[float, ...]:
+    """Return one bandwidth as a number."""
+    return sigmas[0] if len(sigmas) == 1 else sigmas
 
 
 def median_sigma(points: F32 | F64) -> float:
@@ -285,16 +299,19 @@ def point_feature_params(low: F64, high: F64, params: CoresetParams) -> GridMean
     Swaps reduce D^2 to a few W^2 / size^2; truncated frequencies add about W^2 / size times their weight.
     """
     if len(low) <= MAX_GRID_DIMS and params.kernel == "gaussian":
-        grid = fourier_grid(
-            high - low, params.sigma, min(MAX_GRID_ERROR, TRUNCATION_RATIO / params.size), MAX_GRID_FEATURES
-        )
-        if grid.error <= MAX_GRID_ERROR:
+        max_features = max(1, MAX_GRID_FEATURES // len(params.sigmas))
+        error = min(MAX_GRID_ERROR, TRUNCATION_RATIO / params.size)
+        grids = [fourier_grid(high - low, sigma, error, max_features) for sigma in params.sigmas]
+        if max(grid.error for grid in grids) <= MAX_GRID_ERROR:
             domain = Domain(tuple(low.tolist()), tuple(high.tolist()), fixed=False)
-            return GridMeanSpec(domain, (params.sigma,), (grid.periods,), (grid.cutoff,), grid.n_features)
+            periods, cutoffs = (
+                tuple(getattr(grid, name) for grid in grids) for name in ("periods", "cutoff")
+            )
+            return GridMeanSpec(
+                domain, params.sigmas, periods, cutoffs, sum(grid.n_features for grid in grids)
+            )
     centre = tuple(((low + high) / 2).tolist())
-    return RandomMeanSpec(
-        centre, (params.sigma,), N_RANDOM_FEATURES, "orthogonal", params.seed, kernel=params.kernel
-    )
+    return _random_params(centre, N_RANDOM_FEATURES, params.seed, params)
 
 
 def _mean_features(embedding: EmbeddingParameters, y: F32, weights: F64) -> F64:
@@ -304,9 +321,9 @@ def _mean_features(embedding: EmbeddingParameters, y: F32, weights: F64) -> F64:
 
 def optimize_coreset_weights(x: F64, p: F64, indices: I64, weights: F64, params: CoresetParams) -> F64:
     """Return optimal signed weights of a coreset by exact sums, or ``weights`` if these are better."""
-    points, sigma, kernel = x[indices], params.sigma, params.kernel
-    overlaps = sums(scaled(points, sigma, kernel), scaled(x, sigma, kernel), p[:, None], kernel)[:, 0]
-    return optimize_weights(kernel_matrix(points, points, sigma, kernel), overlaps, weights)
+    points, sigmas, kernel = x[indices], params.sigmas, params.kernel
+    overlaps = summed_sums(points, x, p, sigmas, kernel)
+    return optimize_weights(summed_matrix(points, points, sigmas, kernel), overlaps, weights)
 
 
 def achieved_distance(x: F64, p: F64, indices: I64, weights: F64, params: CoresetParams) -> float:
@@ -315,11 +332,12 @@ def achieved_distance(x: F64, p: F64, indices: I64, weights: F64, params: Corese
     is_fast = d <= MAX_GRID_DIMS if params.kernel == "gaussian" else get_kernel(params.kernel).is_sorted(d)
     if is_fast or n <= MAX_EXACT_POINTS:
         eps, both = 1e-8 * float(p.sum()) ** 2, (p, weights)
-        return kernel_distance(x, x[indices], sigma=params.sigma, weights=both, eps=eps, kernel=params.kernel)
+        sigma = list(params.sigmas)
+        return kernel_distance(x, x[indices], sigma=sigma, weights=both, eps=eps, kernel=params.kernel)
     low, high = column_bounds(x)
     points = x.astype(np.float32)
     centre = np.sum(column_bounds(points.astype(np.float64)), axis=0) / 2
     embedding = materialize_params(distance_feature_params(centre, high - low, params))
     features = embedding.embed_points(points[indices]).astype(np.float64)
     difference = p.sum() * _mean_features(embedding, points, p) - weights @ features
-    return float(np.sqrt((difference**2).sum()))
+    return float(np.sqrt(len(params.sigmas) * (difference**2).sum()))  # features are of the mean kernel

@@ -12,7 +12,7 @@ certified error, or else from random Fourier features.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -46,7 +46,7 @@ from dkdist.coresets.selection import (
 )
 from dkdist.kernels._cells_numba import Cells, cell_sums, kernel_cells, sums_energy
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS
-from dkdist.kernels.kernel_sums import kernel_matrix, scaled, sums
+from dkdist.kernels.kernel_sums import summed_matrix, summed_sums
 from dkdist.kernels.lazy_distance import LazyPoints, split_weights
 from dkdist.kernels.mean_embedding_params import GridMeanSpec, RandomMeanSpec
 from dkdist.sets import SampleSetError, SampleSets
@@ -78,21 +78,25 @@ class DistanceEstimator(NamedTuple):
     """Estimator of kernel distances from additive sums, over cells or by random features."""
 
     box: BoundingBox
-    sigma: float
-    basis: Cells | RandomMeanSpec
+    sigmas: tuple[float, ...]
+    basis: list[Cells] | RandomMeanSpec
 
     @property
     def is_certified(self) -> bool:
         """Return whether the error of a distance is certified, for weights of one sign."""
-        return isinstance(self.basis, Cells)
+        return not isinstance(self.basis, RandomMeanSpec)
 
     def sums(self, x: F64, p: F64) -> F64:
         """Return the sums over points x (n, d) with weights p > 0."""
         if isinstance(self.basis, RandomMeanSpec):
             return self.box.feature_sums(self.basis, x, p)
         corner = np.zeros(x.shape[1])
-        sums = cell_sums(x - self.box.low, p[:, None], corner, self.box.widths, self.sigma, self.basis)
-        return np.asarray(sums[0])
+        return np.concatenate(
+            [
+                cell_sums(x - self.box.low, p[:, None], corner, self.box.widths, sigma, cells)[0]
+                for sigma, cells in zip(self.sigmas, self.basis, strict=True)
+            ]
+        )
 
     def distance(self, total: F64, x: F64, w: F64) -> float:
         """Return the distance between the set with sums ``total`` and points x with signed weights w."""
@@ -100,18 +104,22 @@ class DistanceEstimator(NamedTuple):
             part = sign * w > 0
             total = total - sign * self.sums(x[part], sign * w[part])
         if isinstance(self.basis, RandomMeanSpec):
-            return float(np.sqrt((total**2).sum()))
-        return float(np.sqrt(max(0.0, sums_energy(total[None], self.box.widths, self.sigma, self.basis))))
+            return float(np.sqrt(len(self.sigmas) * (total**2).sum()))  # features are of the mean kernel
+        ends = np.cumsum([cells.n_cells for cells in self.basis])
+        parts = zip(self.sigmas, self.basis, np.split(total, ends[:-1]), strict=True)
+        square = sum(sums_energy(f[None], self.box.widths, sigma, cells) for sigma, cells, f in parts)
+        return float(np.sqrt(max(0.0, square)))
 
 
 def make_estimator(box: BoundingBox, params: CoresetParams) -> DistanceEstimator:
     """Return the estimator with the smallest error for points in a box."""
-    d, sigma = len(box.low), params.sigma
+    d, sigmas = len(box.low), params.sigmas
     if d <= MAX_GRID_DIMS and params.kernel == "gaussian":
-        cells = kernel_cells(box.widths, sigma, CELL_KERNEL_TOL)
-        if cells is not None and cells.n_cells <= MAX_CELLS:
-            return DistanceEstimator(box, sigma, cells)
-    return DistanceEstimator(box, sigma, distance_feature_params(np.zeros(d), box.widths, params))
+        grids = [kernel_cells(box.widths, sigma, CELL_KERNEL_TOL / len(sigmas)) for sigma in sigmas]
+        cells = [grid for grid in grids if grid is not None]
+        if len(cells) == len(sigmas) and sum(grid.n_cells for grid in cells) <= MAX_CELLS:
+            return DistanceEstimator(box, sigmas, cells)
+    return DistanceEstimator(box, sigmas, distance_feature_params(np.zeros(d), box.widths, params))
 
 
 @dataclass(frozen=True)
@@ -208,30 +216,31 @@ class PartialSums(NamedTuple):
 def streamed_coreset(
     points: LazyPoints,
     size: int,
-    sigma: float | str,
+    sigma: float | str | Sequence[float],
     kernel: str,
     method: str,
     optimal: bool,
     random_state: RandomStateLike,
-) -> tuple[I64, F64, float, F64, float, int, float | None]:
+) -> tuple[I64, F64, float, F64, float | tuple[float, ...], int, float | None]:
     """Return the fields of a `Coreset` of the whole set, in its order."""
     selection.check_size(size, points.n_points)
     if method == "every":
         raise ValueError("method='every' requires points in memory. Load them or use 'swap'.")
-    width = selection.check_sigma(sigma)
+    selection.check_dims(method, kernel, points.n_dims)
+    sigmas = selection.check_sigma(sigma)
     summary = summarize_points(points, size, median_seed(random_state))
     total = summary.weight if points.weighted else 1.0
     selection.check_float32_range(width_of_the_points=float(summary.box.widths.max()), total_weight=total)
-    width = selection.median_sigma(summary.sample) if width is None else width
-    selection.check_float32_range(bandwidth_sigma=width)
-    params = selection.CoresetParams(size, width, method, draw_seed(random_state), kernel)
+    sigmas = sigmas or (selection.median_sigma(summary.sample),)
+    selection.check_bandwidths(sigmas)
+    params = selection.CoresetParams(size, sigmas, method, draw_seed(random_state), kernel)
     indices, weights, distance, coreset_points = _select_points(points, summary, params, optimal)
     return (
         indices,
         weights,
         distance,
         coreset_points,
-        width,
+        selection.public_sigma(sigmas),
         points.n_points,
         total if points.weighted else None,
     )
@@ -267,7 +276,7 @@ def _select_points(
         overlaps = tree_sum(points.blocks, jobs, work, np.add, window=window, label="coreset_weights")
         equal_weights, K = (
             weights,
-            kernel_matrix(coreset_points - box.low, coreset_points - box.low, params.sigma, params.kernel),
+            summed_matrix(coreset_points - box.low, coreset_points - box.low, params.sigmas, params.kernel),
         )
         weights = optimize_weights(K, overlaps, equal_weights)
         if task.estimator.is_certified:  # weights of both signs would increase the error
@@ -281,11 +290,9 @@ def _select_points(
 def _sum_overlaps(task: CoresetTask, coreset_points: F64, blocks: Iterator[Any], first: int) -> F64:
     """Run the third pass over a block: sum_i p_i k(x_i, s) for each point s of the coreset."""
     x, p = split_weights(next(blocks), task.weighted, first)
-    weights = np.full((len(x), 1), task.unit) if p is None else p[:, None]
-    u, v = (
-        scaled(y - task.estimator.box.low, task.params.sigma, task.params.kernel) for y in (coreset_points, x)
-    )
-    return sums(u, v, weights, task.params.kernel)[:, 0]
+    weights = np.full(len(x), task.unit) if p is None else p
+    u, v = (y - task.estimator.box.low for y in (coreset_points, x))
+    return summed_sums(u, v, weights, task.params.sigmas, task.params.kernel)
 
 
 def _choose_all(task: CoresetTask, total: PartialSums, W: float) -> tuple[I64, F64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dkdist._base.invalid_sets import require_nonnegative_weights
 from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed, median_seed
 from dkdist._numba.arrays import F32, F64
 from dkdist.coresets import selection
+from dkdist.kernels.registry import check_kernel
 from dkdist.sets import SampleSets
 
 
@@ -24,7 +26,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     ----------
     size : int, default=256
         Maximum number of points of a set; smaller sets are unchanged.
-    sigma : float or "median", default="median"
+    sigma : float, sequence of floats or "median", default="median"
         As in `coreset`; "median" is the median distance between 1,024 random points of at most 256 sets of `fit`.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
         As in `coreset`.
@@ -35,8 +37,8 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    sigma_ : float
-        Fitted bandwidth.
+    sigma_ : float, or (n_sigmas,) array
+        Fitted bandwidth, or bandwidths.
     n_features_in_ : int
         Dimension d of the points.
 
@@ -64,7 +66,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         size: int = 256,
-        sigma: float | str = "median",
+        sigma: float | str | Sequence[float] = "median",
         method: str = "swap",
         random_state: RandomStateLike = None,
         kernel: str = "gaussian",
@@ -79,15 +81,15 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         """Check the sets X and choose sigma, with one pass over the data for "median"; ``y`` is ignored."""
         check_int("size", self.size)
         check_choice("method", self.method, selection.METHODS)
-        selection.check_kernel(self.kernel)
+        check_kernel(self.kernel, "sample_frequencies")
         sets = check_sets(X)
-        selection.check_every_method(self.method, sets.n_dims)
-        sigma = selection.check_sigma(self.sigma)
-        if sigma is None:
+        selection.check_dims(self.method, self.kernel, sets.n_dims)
+        sigmas = selection.check_sigma(self.sigma)
+        if sigmas is None:
             bad = summarize(sets, None, skip=False).bad
-            sigma = selection.median_sigma(sample_points(sets, bad, median_seed(self.random_state)))
-        self.sigma_ = sigma
-        selection.check_float32_range(bandwidth_sigma=self.sigma_)
+            sigmas = (selection.median_sigma(sample_points(sets, bad, median_seed(self.random_state))),)
+        selection.check_bandwidths(sigmas)
+        self.sigma_ = sigmas[0] if len(sigmas) == 1 else np.array(sigmas)
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         set_feature_names(self, sets)
         self._seed = draw_seed(self.random_state)
@@ -98,7 +100,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         check_int("size", self.size)
         check_choice("method", self.method, selection.METHODS)
-        selection.check_kernel(self.kernel)
+        check_kernel(self.kernel, "sample_frequencies")
         sets = check_fitted_sets(self, X)
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0
@@ -119,6 +121,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         if len(x) <= self.size:
             return x, w
         centred = (x - x.mean(axis=0, dtype=np.float64)).astype(np.float32)
-        params = selection.CoresetParams(self.size, self.sigma_, self.method, self._seed, self.kernel)
+        sigmas = tuple(np.atleast_1d(self.sigma_).tolist())
+        params = selection.CoresetParams(self.size, sigmas, self.method, self._seed, self.kernel)
         indices, weights = selection.choose_points(centred, w, params)
         return x[indices], weights

@@ -16,7 +16,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist.coresets._coreset_numba import certain_points, sample_strata, spatial_order
 from dkdist.coresets._tuning import MAX_EXTRA_MERGE_POINTS, MERGE_SIZE_RATIO
 from dkdist.coresets.selection import ROUNDING_RATIO, optimize_weights, quadratic_objective
-from dkdist.kernels.kernel_sums import kernel_matrix, scaled, sums
+from dkdist.kernels.kernel_sums import summed_matrix, summed_sums
 
 
 class CoresetUnion(NamedTuple):
@@ -58,20 +58,22 @@ def merge_size(size: int) -> int:
     return min(MERGE_SIZE_RATIO * size, size + MAX_EXTRA_MERGE_POINTS)
 
 
-def reduce_unions(parts: list[CoresetUnion], size: int, sigma: float, kernel: str) -> CoresetUnion:
+def reduce_unions(
+    parts: list[CoresetUnion], size: int, sigmas: tuple[float, ...], kernel: str
+) -> CoresetUnion:
     """Concatenate parts, thinning them in a tree if they exceed twice the intermediate size for ``size``."""
     max_points, union = merge_size(size), concatenate_unions(parts)
     if len(union.weights) <= 2 * max_points:
         return union
     if len(parts) == 1:
-        return thin_union(union, max_points, sigma, kernel, optimal=True)
+        return thin_union(union, max_points, sigmas, kernel, optimal=True)
     half = len(parts) // 2
-    halves = [reduce_unions(part, size, sigma, kernel) for part in (parts[:half], parts[half:])]
+    halves = [reduce_unions(part, size, sigmas, kernel) for part in (parts[:half], parts[half:])]
     return concatenate_unions(
         [
             part
             if len(part.weights) <= max_points
-            else thin_union(part, max_points, sigma, kernel, optimal=True)
+            else thin_union(part, max_points, sigmas, kernel, optimal=True)
             for part in halves
         ]
     )
@@ -80,7 +82,7 @@ def reduce_unions(parts: list[CoresetUnion], size: int, sigma: float, kernel: st
 def thin_union(
     union: CoresetUnion,
     size: int,
-    sigma: float,
+    sigmas: tuple[float, ...],
     kernel: str,
     *,
     optimal: bool,
@@ -93,12 +95,10 @@ def thin_union(
     union - result.
     """
     x, w = union.points - union.points.mean(axis=0), union.weights
-    u = scaled(x, sigma, kernel)
-    overlaps = sums(u, u, w[:, None], kernel)[:, 0]
-    chosen, selection_weights = _choose_points(
-        x / sigma, kernel, union.selection_weights, overlaps, size, rounds, seed
-    )
-    K, b = kernel_matrix(x[chosen], x[chosen], sigma, kernel), overlaps[chosen]
+    overlaps = summed_sums(x, x, w, sigmas, kernel)
+    space = _KernelSpace(x / max(sigmas), tuple(sigma / max(sigmas) for sigma in sigmas), kernel)
+    chosen, selection_weights = _choose_points(space, union.selection_weights, overlaps, size, rounds, seed)
+    K, b = summed_matrix(x[chosen], x[chosen], sigmas, kernel), overlaps[chosen]
     weights = optimize_weights(K, b, selection_weights) if optimal else selection_weights
     squared_distance = max(0.0, float(w @ overlaps) + quadratic_objective(K, b, weights))
     rounding = ROUNDING_RATIO * float(np.abs(w).sum() + np.abs(weights).sum()) ** 2
@@ -114,49 +114,56 @@ def thin_union(
     )
 
 
+class _KernelSpace(NamedTuple):
+    """Points (n, d) and bandwidths in units of the largest bandwidth, and the kernel."""
+
+    x: F64
+    sigmas: tuple[float, ...]
+    kernel: str
+
+    def sums(self, rows: I64, w: F64) -> F64:
+        """Return sum_i w_i k(x_l, x_i) of some points at all points: (n,)."""
+        return summed_sums(self.x, self.x[rows], w, self.sigmas, self.kernel)
+
+    def column(self, j: int) -> F64:
+        """Return k(x_i, x_j), (n,)."""
+        return summed_matrix(self.x, self.x[j : j + 1], self.sigmas, self.kernel)[:, 0]
+
+
 def _choose_points(
-    x: F64, kernel: str, weights: F64, b: F64, size: int, rounds: int, seed: int
+    space: _KernelSpace, weights: F64, b: F64, size: int, rounds: int, seed: int
 ) -> tuple[I64, F64]:
     """Return (positions, weights): heavy points with their weight; one point per region, swapped, with equal weights.
 
-    x are in units of sigma. With n points of weight W / n each and t_j their sum of k(., x_j), replacing one point by p
-    changes D^2 by 2 (W / n)^2 (t_p - n b_p / W) plus terms that do not depend on p.
+    With n points of weight W / n each and t_j their sum of k(., x_j), replacing one point by p changes D^2 by
+    2 (W / n)^2 (t_p - n b_p / W) plus terms that do not depend on p.
     """
     heavy = certain_points(weights, size)
-    light, n = np.delete(np.arange(len(x)), heavy), size - len(heavy)
-    y, light_weights = x[light], weights[light]
+    light, n = np.delete(np.arange(len(space.x)), heavy), size - len(heavy)
+    y, light_weights = space.x[light], weights[light]
     order, W = spatial_order(y.astype(np.float32)), float(light_weights.sum())
     chosen = order[sample_strata(light_weights[order], n, np.full(n, 0.5))]
     if rounds:
-        target = (n / W) * (b[light] - _sums(y, x[heavy], weights[heavy], kernel))
-        _swap_points(y, kernel, target, chosen, rounds, np.random.default_rng([seed, RngStream.CORESET]))
+        target = (n / W) * (b - space.sums(heavy, weights[heavy]))[light]
+        rng = np.random.default_rng([seed, RngStream.CORESET])
+        _swap_points(space._replace(x=y), target, chosen, rounds, rng)
     return np.concatenate([heavy, light[chosen]]), np.concatenate([weights[heavy], np.full(n, W / n)])
 
 
 def _swap_points(
-    y: F64, kernel: str, target: F64, chosen: I64, rounds: int, rng: np.random.Generator
+    space: _KernelSpace, target: F64, chosen: I64, rounds: int, rng: np.random.Generator
 ) -> None:
-    """Replace points of ``chosen`` in place by points (n, d) whose kernel sums come nearest to ``target`` (n,)."""
-    excess = _sums(y, y[chosen], np.ones(len(chosen)), kernel) - target
-    penalty = np.zeros(len(y))
+    """Replace points of ``chosen`` in place by points whose kernel sums come nearest to ``target`` (n,)."""
+    excess = space.sums(chosen, np.ones(len(chosen))) - target
+    penalty = np.zeros(len(space.x))
     penalty[chosen] = np.inf
     for _ in range(rounds):
         before = chosen.copy()
         for c in rng.permutation(len(chosen)):
-            excess -= _kernel_column(y, chosen[c], kernel)
+            excess -= space.column(chosen[c])
             penalty[chosen[c]] = 0
             chosen[c] = np.argmin(excess + penalty)
             penalty[chosen[c]] = np.inf
-            excess += _kernel_column(y, chosen[c], kernel)
+            excess += space.column(chosen[c])
         if (chosen == before).all():
             break
-
-
-def _sums(y: F64, x: F64, w: F64, kernel: str) -> F64:
-    """Return sum_i w_i k(y_l, x_i), (m,), of points in units of sigma."""
-    return sums(scaled(y, 1.0, kernel), scaled(x, 1.0, kernel), w[:, None], kernel)[:, 0]
-
-
-def _kernel_column(y: F64, j: int, kernel: str) -> F64:
-    """Return k(y_i, y_j), (n,), of points in units of sigma."""
-    return kernel_matrix(y, y[j : j + 1], 1.0, kernel)[:, 0]

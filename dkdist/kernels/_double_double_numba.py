@@ -20,7 +20,16 @@ import numpy as np
 
 from dkdist._numba.arrays import F64
 from dkdist._numba.compilation import inline_jit, jit
-from dkdist.kernels._profiles_numba import COMPACT, DISTANCE, MATERN, RATIONAL, Profile
+from dkdist.kernels._profiles_numba import (
+    BALL,
+    BALL_SQUARE,
+    COMPACT,
+    DISTANCE,
+    MATERN,
+    RATIONAL,
+    TRIANGLE,
+    Profile,
+)
 
 f64, i64 = np.float64, np.int64
 
@@ -168,16 +177,19 @@ def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
                     else:
                         u, v = _times(u, v, u, v)
                     h[j], g[j] = _add(h[j], g[j], u, v)
-            if kernel.form == MATERN or kernel.form == DISTANCE:
+            if kernel.form == MATERN or kernel.form == DISTANCE or kernel.form == TRIANGLE:
                 for j in range(LANES_PER_GROUP):
                     h[j], g[j] = _root(h[j], g[j])
             if kernel.first != 0.0:
                 for j in range(LANES_PER_GROUP):
                     factors[0, j], factors[1, j] = _polynomial(h[j], g[j], kernel)
-            if kernel.form == COMPACT:
+            if kernel.form == COMPACT or kernel.form == TRIANGLE:
                 for j in range(LANES_PER_GROUP):
                     u, v = _add(1.0, 0.0, -h[j], -g[j])
                     h[j], g[j] = (u, v) if u > 0.0 else (0.0, 0.0)
+            elif kernel.form == BALL:
+                for j in range(LANES_PER_GROUP):
+                    h[j], g[j] = (1.0 if h[j] <= BALL_SQUARE else 0.0), 0.0
             elif kernel.form == RATIONAL:
                 for j in range(LANES_PER_GROUP):
                     h[j], g[j] = _inverse(h[j], g[j])

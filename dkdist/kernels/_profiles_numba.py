@@ -4,6 +4,8 @@
     EXP2      2^-s
     MATERN    (1 + first c u + second c^2 u^2) 2^-u
     COMPACT   max(0, 1 - s)
+    TRIANGLE  max(0, 1 - u)
+    BALL      1 if u <= 1, else 0
     RATIONAL  1 / (1 + s)
     DISTANCE  -u
 
@@ -27,7 +29,9 @@ MIN_EXPONENT = f64(-1000.0)  # 2^-1000 replaces smaller powers (tests/kernel/tes
 LN2 = f64(np.log(2.0))  # derivative of 2^t divided by 2^t (tests/kernel/test_exact_sums.py)
 MIN_DISTANCE = f64(1e-100)  # avoids division by zero at equal points (tests/kernel/test_exact_sums.py)
 
-EXP2, MATERN, COMPACT, RATIONAL, DISTANCE = range(5)
+EXP2, MATERN, COMPACT, RATIONAL, DISTANCE, TRIANGLE, BALL = range(7)
+# s of the ball's surface: pairs at the distance sigma count, in spite of rounding (tests/kernel/test_plain_kernels.py)
+BALL_SQUARE = f64(1 + 1e-12)
 
 
 class Profile(NamedTuple):
@@ -94,6 +98,12 @@ def profile(s, kernel, k):  # type: ignore[no-untyped-def]
     elif kernel.form == DISTANCE:
         for n in range(LANES_PER_GROUP):
             k[n] = -np.sqrt(s[n])
+    elif kernel.form == TRIANGLE:
+        for n in range(LANES_PER_GROUP):
+            k[n] = max(f64(0.0), f64(1.0) - np.sqrt(s[n]))
+    elif kernel.form == BALL:
+        for n in range(LANES_PER_GROUP):
+            k[n] = f64(1.0) if s[n] <= BALL_SQUARE else f64(0.0)
     else:
         first, second = LN2 * kernel.first, LN2 * LN2 * kernel.second
         for n in range(LANES_PER_GROUP):
@@ -103,7 +113,7 @@ def profile(s, kernel, k):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
-    """Set g[n] so that g (y - x) is the gradient of the kernel by y, for k from `profile`; not for city block."""
+    """Set g[n] so that g (y - x) is the gradient by y, for k from `profile`; not for city block and BALL."""
     if kernel.form == EXP2:
         for n in range(LANES_PER_GROUP):
             g[n] = f64(-2.0) * LN2 * k[n]
@@ -116,6 +126,9 @@ def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
     elif kernel.form == DISTANCE:
         for n in range(LANES_PER_GROUP):
             g[n] = f64(1.0) / min(k[n], -MIN_DISTANCE)
+    elif kernel.form == TRIANGLE:
+        for n in range(LANES_PER_GROUP):
+            g[n] = f64(-1.0) / max(np.sqrt(s[n]), MIN_DISTANCE) if k[n] > f64(0.0) else f64(0.0)
     else:  # derivative of the value with respect to u, divided by u
         over_u, constant = (
             LN2 * (kernel.first - f64(1.0)),

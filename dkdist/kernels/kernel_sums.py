@@ -7,6 +7,8 @@ Points are `scaled`: in units of sigma, times the unit of the kernel's form in c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,18 @@ def sums(y: F64, x: F64, z: F64, kernel: str = "gaussian") -> F64:
     if record.profile is not None:
         return exact_sums.sums(y, x, z, record.profile)
     return np.concatenate([record.value(_distances(batch, x, record)) @ z for batch in _batches(y, x)])
+
+
+def summed_matrix(x: F64, y: F64, sigmas: Sequence[float], kernel: str) -> F64:
+    """Return `kernel_matrix` summed over bandwidths: (n, m)."""
+    return np.asarray(reduce(np.add, (kernel_matrix(x, y, sigma, kernel) for sigma in sigmas)))
+
+
+def summed_sums(y: F64, x: F64, w: F64, sigmas: Sequence[float], kernel: str) -> F64:
+    """Return sum_i w_i k(y_l, x_i), summed over bandwidths, for points (m, d) and (n, d): (m,)."""
+    z = w[:, None]
+    fields = (sums(scaled(y, sigma, kernel), scaled(x, sigma, kernel), z, kernel) for sigma in sigmas)
+    return np.asarray(reduce(np.add, fields)[:, 0])
 
 
 def energy(points: WeightedPoints, sigma: float, kernel: str = "gaussian") -> float:

@@ -42,7 +42,7 @@ from dkdist.kernels._tuning import (
 )
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, FourierGrid, fourier_grid
 from dkdist.kernels.mean_embedding_params import GridMeanSpec, RandomMeanSpec
-from dkdist.kernels.registry import NORMAL_SAMPLERS, most_accurate_sampler, names_with
+from dkdist.kernels.registry import NORMAL_SAMPLERS, check_kernel, most_accurate_sampler, require_frequencies
 
 METHODS = ("auto", "fourier", *NORMAL_SAMPLERS)
 
@@ -75,7 +75,8 @@ class MeanEmbedding(SetEmbedding):
     on_error : {"raise", "skip"}, default="raise"
         Treatment of invalid sets, as in `DivergenceEmbedding`.
     kernel : str, default="gaussian"
-        A kernel of `kernel_distance` with random frequencies: all but "energy" and "epanechnikov".
+        A kernel of `kernel_distance` with random frequencies: all but "energy", "epanechnikov", "ball", "linear" and
+        "identity"; "triangle" in one dimension.
         Only the Gaussian kernel supports method="fourier".
 
     Attributes
@@ -154,13 +155,14 @@ class MeanEmbedding(SetEmbedding):
     def fit(self, X: SetsLike, y: Any = None) -> MeanEmbedding:
         """Choose sigma and frequencies from the sets X in one pass over the data; ``y`` is ignored."""
         method = check_choice("method", self.method, METHODS)
-        kernel = check_choice("kernel", self.kernel, names_with("sample_frequencies"))
+        kernel = check_kernel(self.kernel, "sample_frequencies")
         if method == "fourier" and kernel != "gaussian":
             raise ValueError(f"method='fourier' requires kernel='gaussian'; got {kernel!r}. Use 'auto'.")
         fixed_sigmas = self._fixed_sigmas()
         n_per_sigma = self._components_per_sigma(method, 1 if fixed_sigmas is None else len(fixed_sigmas))
         median, seed = median_seed(self.random_state), draw_seed(self.random_state)
         sets = check_sets(X)
+        require_frequencies(kernel, sets.n_dims)
         if method == "fourier" and sets.n_dims > MAX_GRID_DIMS:
             raise ValueError(
                 f"method='fourier' requires points of at most {MAX_GRID_DIMS} dimensions; got {sets.n_dims}. Use "

@@ -57,7 +57,7 @@ from dkdist.kernels.random_fourier_params import (
     padded_length,
     zero_nan_rows,
 )
-from dkdist.kernels.registry import get_kernel, names_with
+from dkdist.kernels.registry import check_kernel, get_kernel, require_frequencies
 
 MAX_FINITE_PHASE = 1e30  # keeps all products of float32 phases finite (test_random_fourier_features.py)
 
@@ -81,7 +81,8 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     random_state : int, Generator or None, default=None
         Seed of the frequencies.
     kernel : str, default="gaussian"
-        A kernel of `kernel_distance` with random frequencies: all but "energy" and "epanechnikov".
+        A kernel of `kernel_distance` with random frequencies: all but "energy", "epanechnikov", "ball", "linear" and
+        "identity"; "triangle" in one dimension.
         "laplace" does not support method="structured".
 
     Attributes
@@ -143,16 +144,17 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 f"n_components must be even, half sines and half cosines; got {n_components}. Use {n_components + 1}."
             )
         method = check_choice("method", self.method, ("auto", *METHODS))
-        kernel = check_choice("kernel", self.kernel, names_with("sample_frequencies"))
+        kernel = check_kernel(self.kernel, "sample_frequencies")
         fixed_sigma = None if is_literal(self.sigma, "median") else check_scale("sigma", self.sigma)
         X = self._validated(X, reset=True)
+        require_frequencies(kernel, X.shape[1])
         median = median_seed(self.random_state)
         sigma = (
             check_scale("sigma='median'", _median_sigma(X, median)) if fixed_sigma is None else fixed_sigma
         )
         if not is_lazy(X):
             _warn_if_unresolved(X, sigma)
-        is_radial = get_kernel(kernel).metric == "euclidean"
+        is_radial = get_kernel(kernel).metric == "euclidean" and get_kernel(kernel).max_frequency_dims is None
         if method == "auto":
             method = "structured" if X.shape[1] > MAX_DENSE_INPUTS and is_radial else "orthogonal"
         if method == "structured" and not is_radial:

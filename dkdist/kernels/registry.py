@@ -8,6 +8,8 @@
     rational-quadratic  1 / (1 + r^2 / 2)                            g e^(1/2), e exponential
     energy              -r, conditionally positive definite          none
     epanechnikov        max(0, 1 - r^2), not positive definite       none
+    triangle            max(0, 1 - r), positive definite if d = 1    density (1 - cos w) / (pi w^2)
+    ball                1 if r <= 1, else 0, not positive definite   none
 
 The factors c and e of F frequencies are stratified: one random quantile in each of F equal parts of (0, 1).
 """
@@ -25,7 +27,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from dkdist._base.parameter_checks import is_literal
+from dkdist._base.parameter_checks import check_choice, check_int, is_literal
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import check_bool
 from dkdist.kernels import _profiles_numba as forms
@@ -184,6 +186,7 @@ def _aliasing_error(measure: MixingMeasure, h: float, R: float) -> float:
 # Frequencies are clipped to this value, above which float32 phases have no correct digits; k changes by less than 7e-5
 # (tests/kernel/test_kernel_frequencies.py).
 MAX_FREQUENCY = 1e4
+N_BISECTIONS = 60  # halve the interval up to MAX_FREQUENCY to the rounding error of float64 numbers
 _LN2 = float(np.log(2))  # compiled profiles are powers of two, see _profiles_numba.py
 
 Values = Callable[[F64], Any]
@@ -214,6 +217,8 @@ class Kernel:
         Whether D^2 >= 0: always (True), not always (False), or if weights of P and Q have equal sums.
     metric : {"euclidean", "cityblock"}, default="euclidean"
         Distance r.
+    max_frequency_dims : int or None, default=None
+        Largest dimension of ``sample_frequencies``, for kernels that are positive definite only up to it; None: any.
     profile, unit
         Form of the kernel in compiled code, for kernels of the package.
 
@@ -234,6 +239,7 @@ class Kernel:
     gaussian_mixture: Mixture | None = None
     positive_definite: bool | str = True
     metric: str = "euclidean"
+    max_frequency_dims: int | None = None
     profile: forms.Profile | None = None
     unit: float = 1.0
 
@@ -311,6 +317,9 @@ def register_kernel(kernel: Kernel) -> None:
         raise ValueError(f"metric must be 'euclidean' or 'cityblock'; got {kernel.metric!r}.")
     if not is_literal(kernel.positive_definite, "equal totals"):
         check_bool("positive_definite", kernel.positive_definite)
+    max_dims = kernel.max_frequency_dims
+    if max_dims is not None:
+        check_int("max_frequency_dims", max_dims)
     r = np.array([[0.0, 0.5], [1.0, 3.0]])
     for field in ("value", "dvalue"):
         function = getattr(kernel, field)
@@ -319,10 +328,11 @@ def register_kernel(kernel: Kernel) -> None:
                 f"{field} of kernel {kernel.name!r} must return finite numbers, one per distance."
             )
     if kernel.sample_frequencies is not None and kernel.profile is None:
-        shape = np.shape(kernel.frequencies(np.random.default_rng(0), np.ones((4, 2))))
-        if shape != (4, 2):
+        expected = 4, min(2, max_dims or 2)
+        shape = np.shape(kernel.frequencies(np.random.default_rng(0), np.ones(expected)))
+        if shape != expected:
             raise ValueError(
-                f"sample_frequencies of kernel {kernel.name!r} must keep the shape (F, d); got {shape} for (4, 2)."
+                f"sample_frequencies of kernel {kernel.name!r} must keep the shape (F, d); got {shape} for {expected}."
             )
     KERNELS[kernel.name] = kernel
 
@@ -335,6 +345,40 @@ def get_kernel(name: str) -> Kernel:
             "register_kernel in every process."
         )
     return KERNELS[name]
+
+
+# Alternatives to kernels that some functions do not support.
+_ALTERNATIVES = {
+    "energy": "which has no random frequencies. Use 'matern12' with sigma = 3 times the width of the points: its D^2 "
+    "times sigma is that of 'energy' within 1 %.",
+    "epanechnikov": "which is not positive definite and has no random frequencies. Use 'gaussian' or 'matern52'.",
+    "ball": "which is piecewise constant, not positive definite and without random frequencies. Use 'matern12', or "
+    "'triangle' on a line.",
+    "linear": "which only kernel_distance supports. Its features are the coordinates, and D is the distance of the "
+    "means: use FunctionEmbedding(lambda points: points.mean(axis=0)).",
+    "identity": "which only kernel_distance supports. Use 'laplace' with a sigma far below the distance of different "
+    "points.",
+}
+
+
+def check_kernel(kernel: Any, field: str | None = None) -> str:
+    """Return the name of a kernel that has the field ``field``; errors state the reason and an alternative."""
+    names = tuple(KERNELS) if field is None else names_with(field)
+    if isinstance(kernel, str) and kernel not in names and kernel in _ALTERNATIVES:
+        raise ValueError(
+            f"kernel must be one of {', '.join(map(repr, names))}; got {kernel!r}, {_ALTERNATIVES[kernel]}"
+        )
+    return str(check_choice("kernel", kernel, names))
+
+
+def require_frequencies(kernel: str, n_dims: int) -> None:
+    """Require random frequencies in this dimension."""
+    max_dims = get_kernel(kernel).max_frequency_dims
+    if max_dims is not None and n_dims > max_dims:
+        raise ValueError(
+            f"kernel={kernel!r} requires points of {max_dims} dimension; got {n_dims}, where it is not positive "
+            "definite and has no random frequencies. Use 'matern12'."
+        )
 
 
 def names_with(field: str) -> tuple[str, ...]:
@@ -358,6 +402,19 @@ def _student_frequencies(nu: float, rng: np.random.Generator, g: F64) -> F64:
 
     chi2 = 2 * gammaincinv(nu, _stratified_uniforms(rng, len(g)))
     return np.asarray(g * np.sqrt(2 * nu / np.maximum(chi2, 1e-30))[:, None])
+
+
+def _triangle_frequencies(rng: np.random.Generator, g: F64) -> F64:
+    """Return w with the density (1 - cos w) / (pi w^2), the square of a sinc, by bisection of its distribution."""
+    from scipy.special import ndtr, sici
+
+    target = np.pi * ndtr(-np.abs(g))  # pi P(W > w) = pi / 2 - Si(w) + (1 - cos w) / w
+    low, high = np.zeros(g.shape), np.full(g.shape, MAX_FREQUENCY)
+    for _ in range(N_BISECTIONS):
+        w = (low + high) / 2
+        is_below = np.pi / 2 - sici(w)[0] + (1 - np.cos(w)) / w > target
+        low, high = np.where(is_below, w, low), np.where(is_below, high, w)
+    return np.asarray(np.copysign((low + high) / 2, g))
 
 
 def _matern(name: str, nu: float, first: int = 0, second: Fraction = Fraction(0)) -> Kernel:
@@ -429,6 +486,21 @@ for _kernel in (
         lambda r: np.where(r < 1, -2 * r, 0.0),
         positive_definite=False,
         profile=forms.Profile(forms.COMPACT),
+    ),
+    Kernel(
+        "triangle",
+        lambda r: np.maximum(0, 1 - r),
+        lambda r: np.where((r > 0) & (r < 1), -1.0, 0.0),
+        sample_frequencies=_triangle_frequencies,
+        positive_definite=False,
+        max_frequency_dims=1,
+        profile=forms.Profile(forms.TRIANGLE),
+    ),
+    Kernel(
+        "ball",
+        lambda r: np.where(r**2 <= forms.BALL_SQUARE, 1.0, 0.0),
+        positive_definite=False,
+        profile=forms.Profile(forms.BALL),
     ),
     replace(_matern("laplacian", 0.5), sample_frequencies=None),  # deprecated alias of "matern12"
 ):

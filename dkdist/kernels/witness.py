@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist._base.parameter_checks import check_choice
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import require_same_names
 from dkdist.kernels.inputs import as_points, read_points, resolve_bandwidths
 from dkdist.kernels.kernel_sums import scaled, sums
-from dkdist.kernels.registry import KERNELS
+from dkdist.kernels.registry import check_kernel
 
 
 def witness(
@@ -66,7 +65,7 @@ def witness(
     >>> dk.witness(P, Q, [[-2.0], [2.0]], sigma=0.5).round(1)
     array([ 0.3, -0.3])
     """
-    check_choice("kernel", kernel, tuple(KERNELS))
+    check_kernel(kernel)
     require_same_names(P=P, Q=Q, queries=queries)
     pair = read_points(P, Q, weights)
     bandwidths = resolve_bandwidths(pair, sigma, h, gamma, kernel)

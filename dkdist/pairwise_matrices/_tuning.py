@@ -21,6 +21,7 @@ MAX_BLOCKS_IN_MEMORY = 64  # maximum number of blocks of lazy rows
 CELLS_PER_SQRT_ROWS = 2.0  # balances comparisons with centres and with rows in cells
 TRAINING_ROWS_PER_CELL = 40  # fewer rows make centres noisy, more rows cost time
 N_KMEANS_ITERATIONS = 10  # trades the quality of centres against the time of fit
+BOUND_BATCH_NUMBERS = 2**20  # distances of queries to centres per batch: 8 MiB of float64 numbers each
 N_RECALL_QUERIES = 256  # trades the standard error of `recall_` against the cost of exact neighbours
 
 # SetSmoother. Few candidates choose a coarse bandwidth, many take time; 40 over a range of 10^3 are 19 % apart. The

@@ -3,17 +3,15 @@
 Exact search reads rows in memory, or computes lazy rows block by block. Approximate search uses an inverted-file index
 of faiss: each row is assigned to the cell of its nearest centre, and a query scans only the rows of its nearest cells.
 `fit` chooses the smallest number of scanned cells (``nprobe`` of faiss) that reaches the requested recall on a sample
-of rows, for which it computes the exact neighbours.
+of rows, for which it computes the exact neighbours (`dkdist.pairwise_matrices.inverted_file`).
 """
 
 from __future__ import annotations
 
-import importlib
-import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -29,13 +27,13 @@ from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.run import n_cores
 from dkdist._utils.validation import check_bool
 from dkdist.linear.rows import check_block
-from dkdist.pairwise_matrices._tuning import (
-    CELLS_PER_SQRT_ROWS,
-    MAX_BLOCKS_IN_MEMORY,
-    N_KMEANS_ITERATIONS,
-    N_RECALL_QUERIES,
-    PIECES_PER_CORE,
-    TRAINING_ROWS_PER_CELL,
+from dkdist.pairwise_matrices._tuning import MAX_BLOCKS_IN_MEMORY, N_RECALL_QUERIES, PIECES_PER_CORE
+from dkdist.pairwise_matrices.inverted_file import (
+    IVFIndex,
+    Recall,
+    build_index,
+    import_faiss,
+    n_training_rows,
 )
 
 
@@ -84,107 +82,6 @@ def _block_at(n_columns: int, positions: I64, block: Any, start: int) -> F32:
     return _block(n_columns, block, start)[inside - start]
 
 
-FLOAT32_UNIT = 2.0**-24  # unit roundoff of float32 (IEEE 754-2019)
-
-
-class Recall(NamedTuple):
-    """Fraction of true neighbours that a search returns, and its standard error over the sampled rows."""
-
-    share: float
-    std_error: float
-
-
-def import_faiss() -> Any:
-    """Return the faiss module; ImportError with the install command."""
-    try:
-        return importlib.import_module("faiss")
-    except ImportError as error:
-        raise ImportError(
-            "engines 'faiss' and 'approximate' need faiss. Run pip install 'dkdist[neighbors]', or use engine='exact'."
-        ) from error
-
-
-def n_training_rows(n_rows: int) -> int:
-    """Return the number of rows for training the centres."""
-    return min(n_rows, TRAINING_ROWS_PER_CELL * _n_cells(n_rows))
-
-
-@dataclass(frozen=True)
-class IVFIndex:
-    """Inverted-file index of rows, and the number of cells per query."""
-
-    index: Any
-    n_probe: int = 1
-
-    def nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
-        """Return squared distances and positions of the k nearest rows in the scanned cells, nearest first.
-
-        If these cells contain fewer than k rows, the number of cells is doubled.
-        """
-        squares, positions = self._search(queries, k, self.n_probe)
-        n_probe, incomplete = self.n_probe, np.flatnonzero(positions[:, -1] < 0)
-        while len(incomplete):
-            n_probe = min(2 * n_probe, self.index.nlist)
-            squares[incomplete], positions[incomplete] = self._search(queries[incomplete], k, n_probe)
-            incomplete = incomplete[positions[incomplete, -1] < 0]
-        return np.maximum(squares.astype(np.float64), 0), positions.astype(np.int64)
-
-    def with_recall(self, queries: F32, truth: F64, recall: float) -> tuple[IVFIndex, Recall]:
-        """Return a copy with the fewest cells for which recall minus its standard error is at least ``recall``.
-
-        ``queries`` are rows of the index. ``truth`` (m, k + 1) are the squared distances of the nearest rows; the first
-        is the query itself and is not counted. Any row as near as neighbour k is a true neighbour.
-        """
-        k = truth.shape[1] - 1
-        # tolerance for float32 sums in faiss
-        limits = truth[:, -1:] * (1 + (queries.shape[1] + 8) * FLOAT32_UNIT)
-
-        def measure(n_probe: int) -> Recall:
-            squares, _ = self._search(queries, k + 1, n_probe)
-            shares = ((squares <= limits).sum(axis=1) - 1.0).clip(0, k) / k
-            return Recall(float(shares.mean()), float(shares.std() / np.sqrt(len(shares))))
-
-        def suffices(n_probe: int) -> bool:
-            share, std_error = measure(n_probe)
-            return share - std_error >= recall
-
-        n_probe = _smallest_sufficient(suffices, self.index.nlist)
-        return replace(self, n_probe=n_probe), measure(n_probe)
-
-    def _search(self, queries: F32, k: int, n_probe: int) -> tuple[F32, I64]:
-        params = import_faiss().SearchParametersIVF(nprobe=n_probe)
-        result: tuple[F32, I64] = self.index.search(queries, k, params=params)
-        return result
-
-
-def build_index(training_rows: F32, blocks: Iterable[F32], n_rows: int, seed: int) -> IVFIndex:
-    """Train centres on `n_training_rows` rows, and add all rows by blocks."""
-    faiss = import_faiss()
-    n_cells, D = _n_cells(n_rows), training_rows.shape[1]
-    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(D), D, n_cells)
-    index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = seed % 2**31, N_KMEANS_ITERATIONS, 1
-    index.train(training_rows)
-    for rows in blocks:
-        index.add(rows)
-    return IVFIndex(index)
-
-
-def _n_cells(n_rows: int) -> int:
-    return min(n_rows, round(CELLS_PER_SQRT_ROWS * math.sqrt(n_rows)))
-
-
-def _smallest_sufficient(suffices: Callable[[int], bool], maximum: int) -> int:
-    """Return the smallest number for which ``suffices``, by doubling and bisection, or ``maximum``."""
-    high = 1
-    while high < maximum and not suffices(high):
-        high = min(2 * high, maximum)
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high
-
-
 class NearestSets(BaseEstimator):
     """Nearest-neighbour search by the Euclidean distance of features.
 
@@ -205,6 +102,11 @@ class NearestSets(BaseEstimator):
         recall on 256 sampled rows exceeds this fraction by one standard error.
     random_state : int, Generator or None, default=None
         For "approximate": seed of the training rows and of the sampled rows.
+    epsilon : float or None, default=None
+        For "approximate": each returned distance is at most 1 + epsilon times the true distance of its rank, guaranteed
+        for every query. The scan starts with the cells for ``recall``, and adds cells until the triangle inequality
+        proves the ratio: all cells in the worst case, which takes longer than "exact" if rows vary in more than a few
+        directions. 0 gives exact neighbours. None: no guarantee.
 
     Attributes
     ----------
@@ -214,13 +116,13 @@ class NearestSets(BaseEstimator):
         Number of rows to search.
     recall_ : Recall or None
         For "approximate": recall of ``n_neighbors`` neighbours on sampled rows of `fit`, and its standard error.
-        Queries far from all rows may have a lower recall.
+        Queries far from all rows may have a lower recall; ``epsilon`` holds for them too.
 
     Raises
     ------
     ValueError
-        For more neighbours than rows, rows that are not finite, a different number of features, or a recall outside
-        (0, 1].
+        For more neighbours than rows, rows that are not finite, a different number of features, a recall outside
+        (0, 1], a negative epsilon, and an epsilon for another engine.
     ImportError
         If the engine needs faiss, and faiss is not installed.
 
@@ -231,6 +133,12 @@ class NearestSets(BaseEstimator):
     cannot distinguish the neighbours of a query from other rows (tight groups that are far apart), float64 products are
     used, at twice the cost. "approximate": training 2 sqrt(n) cells costs about 160 n D sqrt(n) flops, and the exact
     neighbours of sampled rows cost 512 n D flops (faiss: Douze et al. 2024).
+
+    Rows of `MeanEmbedding` have the kernel distances of the sets, up to ``error_bound_``: D^2 is off by at most
+    delta = 4 ``error_bound_``. With ``epsilon`` the kernel distance of the returned set and the true one t satisfy
+    D^2 <= (1 + epsilon)^2 (t^2 + delta) + delta: the (1 + eps)-approximate nearest neighbours of Joshi et al. (2011),
+    section 3, with a certified embedding and cells instead of locality-sensitive hashing. Without a certified bound
+    (random frequencies), epsilon holds for the distances of rows.
 
     Examples
     --------
@@ -247,11 +155,13 @@ class NearestSets(BaseEstimator):
         engine: str = "exact",
         recall: float = 0.95,
         random_state: RandomStateLike = None,
+        epsilon: float | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.engine = engine
         self.recall = recall
         self.random_state = random_state
+        self.epsilon = epsilon
 
     def fit(self, X: Any, y: Any = None) -> NearestSets:
         """Index the features X (n, D), an ndarray or dask array. ``y`` is not used."""
@@ -259,6 +169,7 @@ class NearestSets(BaseEstimator):
         check_choice("engine", self.engine, ("exact", "faiss", "approximate"))
         if check_positive("recall", self.recall) > 1:
             raise ValueError(f"recall must be above 0 and at most 1; got {self.recall!r:.200}.")
+        epsilon = self._checked_epsilon()
         seed = draw_seed(self.random_state)
         if is_lazy(X):
             row_blocks(X)  # raises ValueError for invalid shapes and unknown chunk sizes
@@ -276,17 +187,30 @@ class NearestSets(BaseEstimator):
             self._index = import_faiss().IndexFlatL2(X.shape[1])
             self._index.add(X)
         elif self.engine == "approximate":
-            self._index, self.recall_ = self._build_index(np.random.default_rng([seed, RngStream.CELLS]))
+            rng = np.random.default_rng([seed, RngStream.CELLS])
+            self._index, self.recall_ = self._build_index(rng, epsilon)
         return self
 
-    def _build_index(self, rng: np.random.Generator) -> tuple[IVFIndex, Recall]:
+    def _checked_epsilon(self) -> float | None:
+        epsilon: Any = self.epsilon
+        if epsilon is None:
+            return None
+        if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 <= float(epsilon) < np.inf:
+            raise ValueError(f"epsilon must be None or a number >= 0; got {epsilon!r:.200}.")
+        if self.engine != "approximate":
+            raise ValueError(
+                f"epsilon must be None for engine={self.engine!r}, whose neighbours are exact; got {epsilon!r}."
+            )
+        return float(epsilon)
+
+    def _build_index(self, rng: np.random.Generator, epsilon: float | None) -> tuple[IVFIndex, Recall]:
         import_faiss()  # raise ImportError before rows are computed
         n, rows = self.n_samples_fit_, SearchableRows(self._fit_X)
         training, sample = (
             np.sort(rng.choice(n, size, replace=False))
             for size in (n_training_rows(n), min(n, N_RECALL_QUERIES))
         )
-        index = build_index(rows.at(training), rows, n, int(rng.integers(2**31)))
+        index = build_index(rows.at(training), rows, n, int(rng.integers(2**31)), epsilon)
         queries = rows.at(sample)
         truth, _ = rows.nearest(queries, min(self.n_neighbors + 1, n))
         return index.with_recall(queries, truth, self.recall)

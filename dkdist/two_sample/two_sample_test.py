@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_int, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, U16
 from dkdist._numba.weighted_points import WeightedPoints
@@ -33,7 +33,7 @@ from dkdist._utils.validation import require_same_names
 from dkdist.kernels._tuning import MEDIAN_SAMPLE_SIZE
 from dkdist.kernels.inputs import Pair, PointsLike, read_points, resolve_bandwidth
 from dkdist.kernels.kernel_sums import scaled, sums
-from dkdist.kernels.registry import KERNELS
+from dkdist.kernels.registry import check_kernel
 from dkdist.two_sample._tuning import (
     COMBINED_TIE_TOL,
     CONSTANT_TOL,
@@ -144,7 +144,7 @@ def two_sample_test(
     >>> dk.two_sample_test(P, Q, random_state=0).p_value
     0.001
     """
-    check_choice("kernel", kernel, tuple(KERNELS))
+    check_kernel(kernel)
     n_permutations = check_int("n_permutations", n_permutations, maximum=MAX_PERMUTATIONS)
     require_same_names(P=P, Q=Q)
     if sigma is None and h is None and gamma is None:

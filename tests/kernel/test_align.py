@@ -148,7 +148,7 @@ def test_invalid_input_raises():
     P = np.random.default_rng(0).normal(size=(10, 2))
     for message, arguments in (
         ("P and Q must have the same number of dimensions; got 2 and 3", (np.ones((4, 3)), P)),
-        ("2 or 3", (P[:, :1], P[:, :1])),
+        ("2 to 6", (P[:, :1], P[:, :1])),
         ("Q must be finite; got .* at point 0", ([[np.nan, 0.0]], P)),
     ):
         with pytest.raises(ValueError, match=message):

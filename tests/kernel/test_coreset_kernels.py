@@ -17,7 +17,7 @@ from dkdist.kernels.registry import MAX_FREQUENCY, names_with
 
 from .kernel_profiles import kernel_matrix
 
-OTHERS = sorted(set(names_with("sample_frequencies")) - {"gaussian"})
+OTHERS = sorted(set(names_with("sample_frequencies")) - {"gaussian", "triangle"})
 N, SIZE, SIGMA = 1024, 32, 0.7
 RNG = np.random.default_rng(0)
 P = np.concatenate([RNG.normal(m, 0.5, (N // 4, 2)) for m in (0, 2, 5, 7)]) + 50

@@ -24,6 +24,8 @@ def kernel_values(y, x, sigma, kernel="gaussian"):
         "rational-quadratic": lambda: 1 / (1 + r**2 / 2),
         "energy": lambda: -r,
         "epanechnikov": lambda: np.maximum(0, 1 - r**2),
+        "triangle": lambda: np.maximum(0, 1 - r),
+        "ball": lambda: np.where(r <= 1, 1.0, 0.0),
     }[kernel]()
 
 

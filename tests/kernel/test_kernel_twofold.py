@@ -26,6 +26,8 @@ def decimal_energy(x, z, kernel):
                 t = ln2 * sum(abs(p - q) for p, q in zip(a, b, strict=True))
             k = {
                 "epanechnikov": max(Decimal(0), 1 - s),
+                "triangle": max(Decimal(0), 1 - s.sqrt()),
+                "ball": Decimal(s <= 1),
                 "rational-quadratic": 1 / (1 + s),
                 "energy": -s.sqrt(),
                 "matern32": (1 + t) * (-t).exp(),
