@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 import dkdist as dk
 
@@ -85,6 +85,12 @@ def nearest(D: F64) -> list[Any]:
 
 def support_vector_machines(K: F64) -> list[Any]:
     return [SVC(C=cost, kernel="precomputed") for cost in COSTS]
+
+
+def linear_svm(rows: F64, y: np.ndarray, cost: float) -> LinearSVC:
+    """Return a fitted SVM of LIBLINEAR; ``cost`` is C in units of 1 over the mean square length of rows."""
+    unit = float((rows**2).sum(axis=1).mean())
+    return LinearSVC(C=cost / unit, dual="auto", max_iter=5000, random_state=0).fit(rows, y)
 
 
 def ridge(rows: F64) -> list[Any]:

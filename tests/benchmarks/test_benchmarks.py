@@ -274,7 +274,14 @@ def test_scenes(tmp_path: Path) -> None:
 
 def check_distances(report: Any, name: str, min_accuracy: float) -> None:
     rows = report[name]["rows"]
-    assert {"D2KE, the paper's sampler", "D2KE, best", "RSM", "nearest neighbours"} <= rows.keys()
+    assert {
+        "D2KE, the paper's sampler",
+        "D2KE, linear SVM",
+        "D2KE, best",
+        "RSM",
+        "RSM, linear SVM",
+    } <= rows.keys()
+    assert {"nearest neighbours", "DSK_RBF, 150 objects", "DSK_ND, 150 objects"} <= rows.keys()
     assert all(0 < row["accuracy"] <= 1 and row["train_seconds"] > 0 for row in rows.values())
     assert rows["D2KE, best"]["chosen"]["score"] >= rows["D2KE, the paper's sampler"]["chosen"]["score"]
     assert rows["D2KE, best"]["accuracy"] > min_accuracy
@@ -286,7 +293,8 @@ def test_distances_to_random_objects(tmp_path: Path) -> None:
     report = run("papers/distances.py", "splice", "mnist_sift", output=tmp_path / "distances.json")
     check_distances(report, "splice", 0.6)  # 400 objects to train on
     check_distances(report, "mnist_sift", 0.5)
-    assert "DSK_ND, 150 objects" in report["splice"]["rows"]
+    only_rsm = run("papers/distances.py", "splice", "--methods", "RSM", output=tmp_path / "rsm.json")
+    assert only_rsm["splice"]["rows"].keys() == {"RSM", "RSM, linear SVM"}
 
 
 def test_defaults_of_distances(tmp_path: Path) -> None:
