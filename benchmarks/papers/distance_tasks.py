@@ -22,7 +22,7 @@ SETS = ("modified-hausdorff", "directed-modified-hausdorff")
 class Task:
     """A data file, its candidate distances and samplers (of the paper, and others), and the published accuracy.
 
-    ``n_published`` is the number of training and test objects in the paper. Its splits are not known.
+    ``n_published`` is the number of training and test objects in the paper.
     """
 
     sha256: str
@@ -47,6 +47,9 @@ SET_SAMPLERS = (
     (("subsample", (1, 8)), ("subsample", (2, 16)), ("object", "auto")),
 )
 CHAIN_CODES = "contours of MNIST digits as {} directions (yann.lecun.com/exdb/mnist)"
+ALL_CHAIN_CODES = (
+    "MNIST by `python benchmarks/papers/chain_codes.py` (https://github.com/taneishi/convnetjs, demo/mnist)"
+)
 TASKS = {
     "auslan": Task(
         "5e2f0c11b79dbca328631b06666aaf597bba50b2483e6f509079d6a6d7976301",
@@ -83,6 +86,22 @@ TASKS = {
     "mnist_str8": Task(
         "8e7a7845959e2141e819735c7c326e4636083b0d704cf4bdfae75b967a9d7908",
         CHAIN_CODES.format(8),
+        ("levenshtein",),
+        *STRING_SAMPLERS,
+        0.9854,
+        70_000,
+    ),
+    "mnist_str4_60000": Task(
+        "dd0a949270d8a120ddd4495a27e3f9fd8303e6848a5028b3ba9c6a7247d0c38f",
+        ALL_CHAIN_CODES,
+        ("levenshtein",),
+        *STRING_SAMPLERS,
+        0.9876,
+        70_000,
+    ),
+    "mnist_str8_60000": Task(
+        "58d012931c57afe40a56bc37955e9da1a66eef10f13b662f0302d1caca01bffb",
+        ALL_CHAIN_CODES,
         ("levenshtein",),
         *STRING_SAMPLERS,
         0.9854,
