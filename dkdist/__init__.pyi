@@ -19,6 +19,7 @@ from .distances.dtw import DynamicTimeWarping as DynamicTimeWarping
 from .distances.elastic import ERP as ERP
 from .distances.elastic import MSM as MSM
 from .distances.elastic import TWED as TWED
+from .distances.elastic import GlobalAlignment as GlobalAlignment
 from .distances.elastic import SoftDTW as SoftDTW
 from .distances.energy import Energy as Energy
 from .distances.hausdorff import (

@@ -78,6 +78,7 @@ def calls(tmp_path):
         "Kernel": lambda **s: dk.register_kernel(dk.Kernel("switched", np.cos, **s)),
         "Levenshtein": dk.Levenshtein,
         "SoftDTW": dk.SoftDTW,
+        "GlobalAlignment": dk.GlobalAlignment,
         "NearestSets.kneighbors": lambda **s: dk.NearestSets(2).fit(X).kneighbors(**s),
         "OnePassSearch": lambda **s: dk.OnePassSearch(search, {"alphas": [[1.0]]}, **s).fit(X, Y),
         "PseudoEuclideanEmbedding": lambda **s: dk.PseudoEuclideanEmbedding(**s).fit(1.0 - np.eye(3)),

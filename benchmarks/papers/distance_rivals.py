@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 import dkdist as dk
 
@@ -28,6 +28,7 @@ F64 = np.ndarray
 TrainAndNew = tuple[F64, F64]  # inputs of a learner for training and prediction
 NEIGHBOURS, COSTS, POWERS, SPREADS = (1, 3, 5, 9), (1.0, 10.0, 100.0), (1.0, 2.0), (0.25, 1.0, 4.0)
 COMPONENTS = (64, 256)
+BLOCK_OBJECTS = 500  # of `nearest_in_blocks`: 240 MB of distances to 60,000 objects
 ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 11))
 
 
@@ -79,12 +80,35 @@ def embed_transductive(D: Matrices, n_components: int) -> TrainAndNew:
     return rows[:n], rows[n:]
 
 
+def vote(D: F64, y: np.ndarray, k: int) -> np.ndarray:
+    """Return the majority label of the k nearest objects (columns) to each row, the smaller one in ties."""
+    nearest_labels = y[np.argsort(D, axis=1, kind="stable")[:, :k]]
+    return np.array([np.bincount(labels).argmax() for labels in nearest_labels])
+
+
+def nearest_in_blocks(
+    distance: Any, train: dk.SampleSets, y: np.ndarray, new: dk.SampleSets, split: Any
+) -> tuple[np.ndarray, int]:
+    """Return the labels of new objects by nearest neighbours, and k, without the matrix of all pairs."""
+    rows, held_out = split
+    D = dk.distance_matrix(train[held_out], train[rows], distance)
+    k = max(NEIGHBOURS, key=lambda k: (vote(D, y[rows], k) == y[held_out]).mean())
+    blocks = [new[a : a + BLOCK_OBJECTS] for a in range(0, len(new), BLOCK_OBJECTS)]
+    return np.concatenate([vote(dk.distance_matrix(block, train, distance), y, k) for block in blocks]), k
+
+
 def nearest(D: F64) -> list[Any]:
     return [KNeighborsClassifier(k, metric="precomputed") for k in NEIGHBOURS]
 
 
 def support_vector_machines(K: F64) -> list[Any]:
     return [SVC(C=cost, kernel="precomputed") for cost in COSTS]
+
+
+def linear_svm(rows: F64, y: np.ndarray, cost: float) -> LinearSVC:
+    """Return a fitted SVM of LIBLINEAR; ``cost`` is C in units of 1 over the mean square length of rows."""
+    unit = float((rows**2).sum(axis=1).mean())
+    return LinearSVC(C=cost / unit, dual="auto", max_iter=5000, random_state=0).fit(rows, y)
 
 
 def ridge(rows: F64) -> list[Any]:

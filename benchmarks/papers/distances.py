@@ -1,21 +1,28 @@
 """Classification of series, strings and sets by distances to landmarks, compared with other methods (P2, Tables 1-3).
 
     python benchmarks/papers/distances.py [auslan] [pentip] [splice] [mnist_str4] [mnist_str8] [mnist_sift]
-                                          [width] [theory] [--quick] [--output results.json] [--figure FILE.png]
+                                          [mnist_str4_60000] [mnist_str8_60000]
+                                          [width] [theory] [--methods D2KE RSM pairs] [--landmarks R]
+                                          [--quick] [--output results.json] [--figure FILE.png]
 
 auslan, pentip             series, dynamic time warping; variables are divided by their standard deviation
-splice, mnist_str4, _str8  strings, edit distance
+splice, mnist_str4, _str8  strings, edit distance; mnist_str*_60000 have all digits (`chain_codes.py`)
 mnist_sift                 sets of descriptors, Hausdorff distances
 width                      accuracy and time by the number R of landmarks, 4 to 4096 (--figure draws them)
 theory                     error of the kernel by R, compared with its exact value (Proposition 2: 1 / sqrt(R))
 
-"D2KE, ..." is ridge on standardised features of R landmarks (random objects) from the sampler of the paper (Gaussian
-series, uniform strings, sets on the sphere). "best" has any sampler and distance, and optionally random Fourier
-features. "RSM" has training objects as landmarks. The other methods need all pairs (`distance_rivals.py`): for
-mnist_str* they use 2,000 training and 1,000 test objects, as their rows state; nearest neighbours also uses all.
-Distance, sampler, lengths, gamma, sigma and the parameters of other methods are selected on 25 % of at most 4,000
-training objects; the penalty by leave-one-out, or on 10 % of more than 5,000 objects. Test objects are used once.
-Accuracies are those on test objects, times are seconds of one run.
+D2KE, the paper's sampler  ridge on standardised features of R landmarks (random objects): Gaussian series, uniform
+                           strings, sets on the sphere
+D2KE, best                 any sampler and distance, and optionally random Fourier features
+RSM                        training objects as landmarks (representative sets)
+..., linear SVM            LIBLINEAR on the features of the paper's sampler, or of RSM
+nearest neighbours, ...    need all pairs (`distance_rivals.py`); for mnist_str* they use 2,000 training and 1,000 test
+                           objects, as their rows state, and nearest neighbours also all of them
+
+Distance, sampler, lengths, gamma, sigma, C and the parameters of other methods are selected on 25 % of at most 4,000
+training objects; the penalty of ridge by leave-one-out, or on 10 % of more than 5,000 objects. Test objects are used
+once. Accuracies are those on test objects, times are seconds of one run. The last table compares all methods with the
+figures of the paper.
 
 Data: NAME.npz in the folder DKDIST_DATA: values, offsets, labels, is_test. Object i is values[offsets[i]:offsets[i+1]].
 
@@ -26,13 +33,13 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from distance_rivals import ALPHAS, RIVALS, Matrices, compare
+from distance_rivals import ALPHAS, COSTS, RIVALS, Matrices, compare, linear_svm, nearest_in_blocks
 from distance_tasks import TASKS, Data, Task, load
 from distance_theory import draw, kernel_error
 from sklearn.model_selection import train_test_split
@@ -46,6 +53,7 @@ SIGMAS = (0.7, 1.4, 2.8)  # times the median distance of standardised rows
 FOURIER_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-8, 3))
 MAX_LEAVE_ONE_OUT_OBJECTS = 5000  # above this, the penalty is selected on 10 % held-out objects
 WIDTH_TASKS = ("auslan", "splice", "mnist_str8")
+METHODS = ("D2KE", "RSM", "pairs")
 
 
 @dataclass(frozen=True)
@@ -131,19 +139,30 @@ def tune(task: Task, samplers: Any, data: Data, split: Any, R: int, D: int) -> M
     return best
 
 
-def run(model: Model, data: Data, R: int, D: int) -> dict[str, Any]:
+def unfitted(model: Model, sets: dk.SampleSets, R: int) -> dk.DistanceEmbedding:
+    R = min(R, len(sets)) if model.sampler == "object" else R
+    gamma = model.gamma * model.embedding(R, "median").fit(sets).gamma_ if model.gamma else 0.0
+    return model.embedding(R, gamma)
+
+
+def tune_svm(model: Model, data: Data, split: Any, R: int) -> float:
+    """Return the cost of a linear SVM that is best on held-out training objects."""
+    train, held_out = split
+    embedding = unfitted(model, data.train[train], R).fit(data.train[train])
+    rows, new = embedding.transform(data.train[train]), embedding.transform(data.train[held_out])
+    return max(COSTS, key=lambda cost: linear_svm(rows, data.y[train], cost).score(new, data.y[held_out]))
+
+
+def run(model: Model, data: Data, R: int, D: int, svm_cost: float = 0.0) -> dict[str, Any]:
     """Return test accuracy after training on all other objects, and seconds of every stage."""
-    gamma, n = 0.0, len(data.y)
-    R = min(R, n) if model.sampler == "object" else R
-    if model.gamma:
-        gamma = model.gamma * model.embedding(R, "median").fit(data.train).gamma_
+    embedding = unfitted(model, data.train, R)
     start = time.perf_counter()
-    embedding = model.embedding(R, gamma).fit(data.train)
-    rows = embedding.transform(data.train)
+    rows = embedding.fit(data.train).transform(data.train)
     embedded = time.perf_counter()
     stage = None if model.sigma is None else fourier(rows, model.sigma, D)
-    learner = ridge(ALPHAS if stage is None else FOURIER_ALPHAS, n)
-    learner.fit(rows if stage is None else stage.transform(rows), data.y)
+    rows = rows if stage is None else stage.transform(rows)
+    alphas = ALPHAS if stage is None else FOURIER_ALPHAS
+    learner = linear_svm(rows, data.y, svm_cost) if svm_cost else ridge(alphas, len(rows)).fit(rows, data.y)
     trained = time.perf_counter()
     new = embedding.transform(data.test)
     accuracy = learner.score(new if stage is None else stage.transform(new), data.y_test)
@@ -152,9 +171,9 @@ def run(model: Model, data: Data, R: int, D: int) -> dict[str, Any]:
         "embed_seconds": embedded - start,
         "train_seconds": trained - embedded,
         "test_seconds": time.perf_counter() - trained,
-        "R": R,
+        "R": embedding.n_components,
         "D": D if stage else 0,
-        "alpha": learner.alpha_,
+        "penalty": svm_cost or learner.alpha_,
         "chosen": model.record(),
     }
 
@@ -173,41 +192,71 @@ def distances(data: Data, distance: Any) -> tuple[Matrices, float]:
     return Matrices(train, new, dk.distance_matrix(data.test, distance=distance)), time.perf_counter() - start
 
 
-def experiment(name: str, size: Sizes) -> dict[str, Any]:
-    task = TASKS[name]
-    data = load(name, size.n_train, size.n_test)
-    split, is_large = split_training(data, size.tuned_on), len(data.y) > 2 * size.all_pairs[0]
-    R_tune, D_tune, report = size.tuning[0], size.tuning[1], dict[str, Any]()
-    start = time.perf_counter()
-    paper_model = tune(task, task.paper_samplers, data, split, R_tune, 0)
-    best = tune(task, task.paper_samplers + task.other_samplers, data, split, R_tune, D_tune)
-    rsm = tune(task, (("object", "auto"),), data, split, R_tune, 0)
-    tuning_seconds = time.perf_counter() - start
-    report["D2KE, the paper's sampler"] = run(paper_model, data, size.R, 0)
-    report["D2KE, best"] = run(best, data, size.R, size.D)
-    report["RSM"] = run(rsm, data, size.R, 0)
+def features(name: str, task: Task, data: Data, size: Sizes, samplers: Any) -> dict[str, Any]:
+    """Return the rows of ridge and of a linear SVM on features of landmarks from the best of some samplers."""
+    split = split_training(data, size.tuned_on)
+    model = tune(task, samplers, data, split, size.tuning[0], 0)
+    cost = tune_svm(model, data, split, size.tuning[0])
+    return {
+        name: run(model, data, size.R, 0),
+        f"{name.split(',')[0]}, linear SVM": run(model, data, size.R, 0, cost),
+    }
+
+
+def all_pairs(name: str, task: Task, data: Data, size: Sizes) -> dict[str, Any]:
+    """Return the rows of the methods with all pairs, by the distance that is best for representative sets."""
+    report, is_large = dict[str, Any](), len(data.y) > 2 * size.all_pairs[0]
     small = load(name, *size.all_pairs) if is_large else data
-    symmetric = next(d for d in (rsm.distance, *task.distances) if d != "directed-modified-hausdorff")
-    D, seconds = distances(small, symmetric)
+    symmetric = replace(task, distances=[d for d in task.distances if d != "directed-modified-hausdorff"])
+    rsm = tune(symmetric, (("object", "auto"),), data, split_training(data, size.tuned_on), size.tuning[0], 0)
+    D, seconds = distances(small, rsm.distance)
     pairs = compare(list(RIVALS), D, small.y, small.y_test, *split_training(small, size.tuned_on))
     for row in pairs.values():
-        row |= {"embed_seconds": seconds, "distance": str(symmetric), "training_objects": len(small.y)}
+        row |= {"embed_seconds": seconds, "distance": str(rsm.distance), "training_objects": len(small.y)}
     report |= {f"{key}, {len(small.y):,} objects" if is_large else key: row for key, row in pairs.items()}
     if is_large:
-        full, seconds = distances(data, symmetric)
-        nearest = compare(
-            ["nearest neighbours"], full, data.y, data.y_test, *split_training(data, size.tuned_on)
-        )
-        report["nearest neighbours"] = nearest["nearest neighbours"] | {"embed_seconds": seconds}
+        start, split = time.perf_counter(), split_training(data, size.tuned_on)
+        labels, k = nearest_in_blocks(rsm.distance, data.train, data.y, data.test, split)
+        report["nearest neighbours"] = {
+            "accuracy": float((labels == data.y_test).mean()),
+            "embed_seconds": time.perf_counter() - start,
+            "parameter": k,
+        }
+    return report
+
+
+def experiment(name: str, size: Sizes, methods: Any) -> dict[str, Any]:
+    task, report = TASKS[name], dict[str, Any]()
+    data = load(name, size.n_train, size.n_test)
+    if "D2KE" in methods:
+        report |= features("D2KE, the paper's sampler", task, data, size, task.paper_samplers)
+        samplers, split = task.paper_samplers + task.other_samplers, split_training(data, size.tuned_on)
+        best = tune(task, samplers, data, split, *size.tuning)
+        report["D2KE, best"] = run(best, data, size.R, size.D)
+    if "RSM" in methods:
+        report |= features("RSM", task, data, size, (("object", "auto"),))
+    if "pairs" in methods:
+        report |= all_pairs(name, task, data, size)
     columns = ("accuracy", "embed_seconds", "train_seconds")
-    title = (
-        f"{name}: published {task.published}, {len(data.y):,} training and {len(data.y_test):,} test objects"
+    published = (
+        "" if task.published is None else f" published {task.published} (of {task.n_published:,} objects);"
     )
-    show(title, columns, {
+    show(f"{name}:{published} {len(data.y):,} training and {len(data.y_test):,} test objects", columns, {
         key: [row.get(column, "") for column in columns] for key, row in report.items()
     })  # fmt: skip
-    print(f"  best: {best.record()}", flush=True)
-    return {"published": task.published, "tuning_seconds": tuning_seconds, "rows": report}
+    for key, row in report.items():
+        if "chosen" in row and "SVM" not in key:
+            print(f"  {key}: R = {row['R']}, {row['chosen']}", flush=True)
+    return {"published": task.published, "n_published": task.n_published, "rows": report}
+
+
+def show_accuracies(names: list[str], report: dict[str, Any]) -> None:
+    """Print the accuracies of all methods on some data sets, next to the published ones."""
+    methods = dict.fromkeys(method for name in names for method in report[name]["rows"])
+    rows = {"published D2KE": [report[name]["published"] or "" for name in names]}
+    for method in methods:
+        rows[method] = [report[name]["rows"].get(method, {}).get("accuracy", "") for name in names]
+    show("accuracy", names, rows)
 
 
 def by_width(name: str, size: Sizes) -> list[dict[str, Any]]:
@@ -230,14 +279,17 @@ def by_width(name: str, size: Sizes) -> list[dict[str, Any]]:
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__, quick="300 objects, R = 64")
-    parser.add_argument("parts", nargs="*", help="data sets, width, theory; default: all")
+    parser.add_argument("parts", nargs="*", help="data sets, width, theory; default: all but mnist_*_60000")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="default: all")
+    parser.add_argument("--landmarks", type=int, help="number R of landmarks; default: 2048")
     parser.add_argument("--figure", type=Path, help="draw accuracy and time by R to this file")
     args = parser.parse_args(argv)
     all_parts = [*TASKS, "width", "theory"]
     if unknown := set(args.parts) - set(all_parts):
         parser.error(f"unknown parts {sorted(unknown)}: choose from {', '.join(all_parts)}")
     size, report = QUICK if args.quick else FULL, dict[str, Any](experiment="distances")
-    for part in args.parts or all_parts:
+    size = replace(size, R=args.landmarks or size.R)
+    for part in args.parts or [part for part in all_parts if not part.endswith("_60000")]:
         if part == "width":
             report["width"] = {name: by_width(name, size) for name in WIDTH_TASKS}
             if args.figure is not None:
@@ -245,8 +297,10 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         elif part == "theory":
             report["theory"] = kernel_error(size.seeds)
         else:
-            report[part] = experiment(part, size)
+            report[part] = experiment(part, size, args.methods)
         write(args.output, report)
+    if names := [name for name in TASKS if name in report]:
+        show_accuracies(names, report)
     return report
 
 

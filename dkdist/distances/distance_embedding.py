@@ -97,14 +97,14 @@ class DistanceEmbedding(SetEmbedding):
     Parameters
     ----------
     distance : str or object
-        "dtw", "erp", "twed", "msm", "soft-dtw" (series: rows of a set in order); "levenshtein", "osa" (with swaps of
-        neighbours), "indel" (insertions and deletions only), "damerau-levenshtein" (with edits between swapped
-        symbols), "jaro-winkler" (names);
+        "dtw", "erp", "twed", "msm", "soft-dtw", "global-alignment" (series: rows of a set in order); "levenshtein",
+        "osa" (with swaps of neighbours), "indel" (insertions and deletions only), "damerau-levenshtein" (with edits
+        between swapped symbols), "jaro-winkler" (names);
         "modified-hausdorff", "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
         "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (or "w1": p = 1, exact, by POT, slow); an
-        object with options (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `DamerauLevenshtein`, `JaroWinkler`, `Energy`,
-        `Wasserstein`, ...); `pairwise` of a function; or a user's object with ``prepare`` and ``fill``, which get true
-        coordinates (float32, or float64 if the sets have an origin).
+        object with options (`DynamicTimeWarping`, `ERP`, `GlobalAlignment`, `Levenshtein`, `DamerauLevenshtein`,
+        `JaroWinkler`, `Energy`, `Wasserstein`, ...); `pairwise` of a function; or a user's object with ``prepare`` and
+        ``fill``, which get true coordinates (float32, or float64 if the sets have an origin).
     sampler : str, collection or callable, default="auto"
         Source of the random objects. Pieces of the data: "subsample" (random points of an object, in order), "segment"
         (a contiguous piece), "element" (single points). Whole objects without repetition: "object" (uniform; the

@@ -22,7 +22,7 @@ from dkdist.distances._distance_embedding_numba import fill_features, standardis
 from dkdist.distances._tuning import N_NAMED_DIRECTIONS
 from dkdist.distances.base import Distance, DistanceEvaluator, capabilities, points_for, require_squares
 from dkdist.distances.dtw import DynamicTimeWarping
-from dkdist.distances.elastic import ERP, MSM, TWED, SoftDTW
+from dkdist.distances.elastic import ERP, MSM, TWED, GlobalAlignment, SoftDTW
 from dkdist.distances.energy import Energy
 from dkdist.distances.hausdorff import Chamfer, DirectedModifiedHausdorff, Hausdorff, ModifiedHausdorff
 from dkdist.distances.pair_function import as_float32
@@ -49,6 +49,7 @@ DISTANCE_FACTORIES: dict[str, Callable[[int, int], Distance]] = {
     "twed": lambda n_dims, seed: TWED(),
     "msm": lambda n_dims, seed: MSM(),
     "soft-dtw": lambda n_dims, seed: SoftDTW(),
+    "global-alignment": lambda n_dims, seed: GlobalAlignment(),
     "levenshtein": lambda n_dims, seed: Levenshtein(),
     "osa": lambda n_dims, seed: Levenshtein(transposition=1),
     "indel": lambda n_dims, seed: Levenshtein(substitution=2),

@@ -1,4 +1,4 @@
-"""Elastic distances of series: ERP, TWED, MSM and soft-DTW, with bands.
+"""Elastic distances of series: ERP, TWED, MSM, soft-DTW and the global alignment kernel.
 
 Cost of a pair: n m d multiply-adds, in vector registers along the diagonals of its table (`_series_numba.py`), or the
 part of them inside the band.
@@ -10,12 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist._base.parameter_checks import check_scale
+from dkdist._base.invalid_sets import PairError
+from dkdist._base.parameter_checks import check_int, check_scale
 from dkdist._numba.arrays import F32, I64
 from dkdist._numba.points import read_only
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
-from dkdist.distances._series_numba import CELLS_PER_BLOCK, GAPS, MOVES, SOFT, STAMPS, fill_diagonals
+from dkdist.distances._series_numba import (
+    ALIGN,
+    CELLS_PER_BLOCK,
+    GAPS,
+    MOVES,
+    SOFT,
+    STAMPS,
+    fill_diagonals,
+)
 from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.series import BackwardSeries, pack_backward, require_band
 
@@ -30,7 +39,7 @@ class _Elastic(Distance):
 
     @property
     def _cost_params(self) -> tuple[int, float, float]:
-        """Return (kind, a, fixed cost of a deletion) for `fill_diagonals`."""
+        """Return (kind, a, extra) for `fill_diagonals`."""
         raise NotImplementedError
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
@@ -57,7 +66,7 @@ class _Elastic(Distance):
     def _fill_paths(self, packed: BackwardSeries, rows: F32, offsets: I64, out: F32) -> None:
         kind, a, extra = self._cost_params
         band = -1.0 if self.band is None else float(self.band)
-        options = kind, kind != SOFT, np.float32(a), np.float32(extra), band, False, False
+        options = kind, kind not in (SOFT, ALIGN), np.float32(a), np.float32(extra), band, False, False
         arrays = packed.values, packed.edges, packed.columns, rows, offsets
         fill_diagonals(*options, *(read_only(array) for array in arrays), out)
 
@@ -177,37 +186,11 @@ class MSM(_Elastic):
             out += variable_out
 
 
-@serializable("SoftDTW")
-@dataclass(frozen=True)
-class SoftDTW(_Elastic):
-    """Soft dynamic time warping, with a soft minimum of width ``gamma``; not a metric (Cuturi and Blondel 2017).
+class _SelfCentred(_Elastic):
+    """Base class of distances that subtract half of the value of each series with itself, if ``divergence``."""
 
-    With ``divergence=True``, half of the value of each series with itself is subtracted; the result is >= 0, and 0 for
-    equal series (Blondel, Mensch and Vert 2021). Otherwise, values may be negative. Point costs are squared Euclidean
-    distances. As gamma tends to 0, the value tends to that of `DynamicTimeWarping`, with the same ``band``.
-
-    Examples
-    --------
-    >>> import dkdist as dk, numpy as np
-    >>> series = [np.array([[0.0], [1.0], [1.0]]), np.array([[0.0], [2.0]])]
-    >>> round(float(dk.distance_matrix(series, distance=dk.SoftDTW(0.1))[0, 1]), 3)
-    1.986
-    """
-
-    gamma: float = 1.0
-    band: float | None = None
-    divergence: bool = True
-
+    divergence = True
     is_translation_invariant = True
-
-    def __post_init__(self) -> None:
-        require_band(self.band)
-        check_scale("gamma", self.gamma)
-        check_bool("divergence", self.divergence)
-
-    @property
-    def _cost_params(self) -> tuple[int, float, float]:
-        return SOFT, self.gamma, 0.0
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
         """Return the costs: preparing a series includes comparing it with itself."""
@@ -236,3 +219,104 @@ class SoftDTW(_Elastic):
         if packed.self_distances is not None:
             out -= (packed.self_distances + self._self_distances(rows, offsets)[:, None]) / 2
             np.maximum(out, 0, out=out)
+
+
+@serializable("SoftDTW")
+@dataclass(frozen=True)
+class SoftDTW(_SelfCentred):
+    """Soft dynamic time warping, with a soft minimum of width ``gamma``; not a metric (Cuturi and Blondel 2017).
+
+    With ``divergence=True``, half of the value of each series with itself is subtracted; the result is >= 0, and 0 for
+    equal series (Blondel, Mensch and Vert 2021). Otherwise, values may be negative. Point costs are squared Euclidean
+    distances. As gamma tends to 0, the value tends to that of `DynamicTimeWarping`, with the same ``band``.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> series = [np.array([[0.0], [1.0], [1.0]]), np.array([[0.0], [2.0]])]
+    >>> round(float(dk.distance_matrix(series, distance=dk.SoftDTW(0.1))[0, 1]), 3)
+    1.986
+    """
+
+    gamma: float = 1.0
+    band: float | None = None
+    divergence: bool = True
+
+    def __post_init__(self) -> None:
+        require_band(self.band)
+        check_scale("gamma", self.gamma)
+        check_bool("divergence", self.divergence)
+
+    @property
+    def _cost_params(self) -> tuple[int, float, float]:
+        return SOFT, self.gamma, 0.0
+
+
+@serializable("GlobalAlignment")
+@dataclass(frozen=True)
+class GlobalAlignment(_SelfCentred):
+    """Distance -log k(x, y) or sqrt(2 - 2 k(x, y)) of the normalised global alignment kernel k (Cuturi 2011).
+
+    K(x, y) is the sum, over all alignments of x and y, of the product of kappa(x_i, y_j) over aligned points, where
+
+        kappa(a, b) = g / (2 - g),   g = exp(-|a - b|^2 / (2 sigma^2)),
+
+    and k(x, y) = K(x, y) / sqrt(K(x, x) K(y, y)). K is positive definite (Cuturi, Vert, Birkenes and Matsui 2007), and
+    k(x, y) = 1 only for x = y. With kappa = g (2007), which may be indefinite, -log k is `SoftDTW` (gamma = 2 sigma^2)
+    divided by gamma.
+
+    - ``metric=False``: -log k, which is unbounded and not a metric. The features exp(-gamma d) of `DistanceEmbedding`
+      are the powers k^gamma. ``exp(-distance_matrix(...))`` is the matrix of k.
+    - ``metric=True``: sqrt(2 - 2 k), the distance in the feature space of k, a metric. Most pairs of long series have
+      the maximum sqrt(2), unless ``sigma`` is large.
+
+    ``sigma`` has the units of the points. Cuturi uses 0.2 to 5 times the median distance of points times the square
+    root of the median length. An integer T as ``triangular`` aligns only points with |i - j| < T and multiplies g by
+    1 - |i - j| / T, which is faster and also positive definite. Then series whose lengths differ by T or more have
+    k = 0, that is sqrt(2), or an error with ``metric=False``.
+
+    K is computed as a logarithm, so long series do not underflow. The error of -log k is about 1e-5 relative to
+    max(1, -log k), for up to 1,000 points.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> series = [np.array([[0.0], [1.0], [1.0]]), np.array([[0.0], [2.0]])]
+    >>> round(float(dk.distance_matrix(series, distance=dk.GlobalAlignment(sigma=1.0))[0, 1]), 3)
+    1.615
+    """
+
+    sigma: float = 1.0
+    triangular: int | None = None
+    metric: bool = False
+
+    band = None
+
+    def __post_init__(self) -> None:
+        check_scale("sigma", self.sigma)
+        check_bool("metric", self.metric)
+        if self.triangular is not None:
+            check_int("triangular", self.triangular, maximum=2**24)  # exact in float32
+
+    @property
+    def _cost_params(self) -> tuple[int, float, float]:
+        return ALIGN, 2 * self.sigma**2, float(self.triangular or 0)
+
+    def _fill_paths(self, packed: BackwardSeries, rows: F32, offsets: I64, out: F32) -> None:
+        if self.triangular is not None and not self.metric:
+            self._require_alignments(np.diff(offsets), np.diff(packed.edges))
+        super()._fill_paths(packed, rows, offsets, out)
+        out /= np.float32(2 * self.sigma**2)
+        if self.metric:
+            out[:] = np.sqrt(-2 * np.expm1(-out))
+
+    def _require_alignments(self, sizes: I64, landmark_sizes: I64) -> None:
+        gaps = np.abs(sizes[:, None] - landmark_sizes)
+        if gaps.max(initial=0) >= self.triangular:
+            i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+            raise PairError(
+                int(i),
+                int(j),
+                f"is infinite: lengths {sizes[i]} and {landmark_sizes[j]} have no alignment with "
+                f"triangular={self.triangular}. Increase triangular, or use metric=True",
+            )

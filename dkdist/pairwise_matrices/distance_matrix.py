@@ -65,7 +65,8 @@ def small_point_matrix(distance: Any, sets: Any, other: Any) -> F64 | None:
     needs_tiles = (is_slow and is_symmetric) or not is_small(rows, columns)
     if needs_tiles and not _is_single_tile(resolved, rows, None if other is None else columns):
         return None
-    out = compute_distances(resolved, rows, columns).astype(np.float64)
+    with name_pair_errors(_pair_namer(TileRange(0, len(rows), 0, len(columns)), other is not None)):
+        out = compute_distances(resolved, rows, columns).astype(np.float64)
     for i in range(1, len(out) if is_symmetric else 0):
         out[i, :i] = out[:i, i]
     return out

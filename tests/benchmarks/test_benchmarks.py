@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.ndimage import binary_erosion, gaussian_filter, label
 from scripts import run_script
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -291,8 +292,15 @@ def test_scenes(tmp_path: Path) -> None:
 
 def check_distances(report: Any, name: str, min_accuracy: float) -> None:
     rows = report[name]["rows"]
-    assert {"D2KE, the paper's sampler", "D2KE, best", "RSM", "nearest neighbours"} <= rows.keys()
-    assert all(0 < row["accuracy"] <= 1 and row["train_seconds"] > 0 for row in rows.values())
+    assert {
+        "D2KE, the paper's sampler",
+        "D2KE, linear SVM",
+        "D2KE, best",
+        "RSM",
+        "RSM, linear SVM",
+    } <= rows.keys()
+    assert {"nearest neighbours", "DSK_RBF, 150 objects", "DSK_ND, 150 objects"} <= rows.keys()
+    assert all(0 < row["accuracy"] <= 1 and row["embed_seconds"] > 0 for row in rows.values())
     assert rows["D2KE, best"]["chosen"]["score"] >= rows["D2KE, the paper's sampler"]["chosen"]["score"]
     assert rows["D2KE, best"]["accuracy"] > min_accuracy
 
@@ -303,7 +311,28 @@ def test_distances_to_random_objects(tmp_path: Path) -> None:
     report = run("papers/distances.py", "splice", "mnist_sift", output=tmp_path / "distances.json")
     check_distances(report, "splice", 0.6)  # 400 objects to train on
     check_distances(report, "mnist_sift", 0.5)
-    assert "DSK_ND, 150 objects" in report["splice"]["rows"]
+    only_rsm = run("papers/distances.py", "splice", "--methods", "RSM", output=tmp_path / "rsm.json")
+    assert only_rsm["splice"]["rows"].keys() == {"RSM", "RSM, linear SVM"}
+
+
+def test_chain_codes_enclose_the_pixels_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (FOLDER, FOLDER / "papers"):
+        monkeypatch.syspath_prepend(str(folder))
+    chain_codes = importlib.import_module("chain_codes")
+    steps = np.array(chain_codes.STEPS)
+    noise = gaussian_filter(np.random.default_rng(0).standard_normal((20, 28, 28)), (0, 2, 2))
+    for image in noise:
+        shape = chain_codes.largest_component(image > 0.05)
+        filled = label(~np.pad(shape, 1))[0] != 1  # not connected to the corner by four neighbours
+        edges = steps[2 * np.array(chain_codes.steps_along_edges(shape))]
+        rows = np.cumsum(edges[:, 0])
+        assert not edges.sum(axis=0).any()
+        assert -(rows * edges[:, 1]).sum() == filled.sum()  # area by Green's theorem
+        moves = steps[chain_codes.steps_between_pixels(shape)]
+        path = np.argwhere(shape)[0] + np.cumsum(moves, axis=0)
+        assert not moves.sum(axis=0).any()
+        inner = binary_erosion(filled)  # pixels without a neighbour outside
+        assert set(map(tuple, path + 1)) == set(map(tuple, np.argwhere(filled & ~inner)))
 
 
 def test_defaults_of_distances(tmp_path: Path) -> None:

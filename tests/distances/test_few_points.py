@@ -21,6 +21,7 @@ DISTANCES = (
     dk.TWED(),
     dk.MSM(),
     dk.SoftDTW(),
+    dk.GlobalAlignment(),
     dk.Hausdorff(),
     dk.ModifiedHausdorff(),
     dk.DirectedModifiedHausdorff(),
@@ -125,7 +126,7 @@ def test_fast_and_general_path_have_the_same_values_and_errors(seed):
         assert outcome(pair) == outcome_without_fast_path(pair)
 
 
-@pytest.mark.parametrize("distance", DISTANCES[:12], ids=lambda distance: type(distance).__name__)
+@pytest.mark.parametrize("distance", DISTANCES[:13], ids=lambda distance: type(distance).__name__)
 def test_typical_points_take_the_fast_path(distance):
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.standard_normal((200, 1)), axis=0)
@@ -151,7 +152,7 @@ def test_typical_points_take_the_fast_path(distance):
             assert pair == ordinary_pair
 
 
-@pytest.mark.parametrize("distance", DISTANCES[:12], ids=lambda distance: type(distance).__name__)
+@pytest.mark.parametrize("distance", DISTANCES[:13], ids=lambda distance: type(distance).__name__)
 def test_fast_path_for_one_tile_equals_the_general_path(distance):
     """More points than the limit, computed at once because the matrix is a single tile."""
     walk = np.cumsum(np.random.default_rng(1).standard_normal((100, 1)), axis=0)

@@ -129,6 +129,7 @@ DISTANCES: dict[Any, dict[str, Any]] = {
     dk.TWED: {"nu": 0.1, "penalty": 1.0, "band": None},
     dk.MSM: {"cost": 1.0, "band": None},
     dk.SoftDTW: {"gamma": 1.0, "band": None, "divergence": True},
+    dk.GlobalAlignment: {"sigma": 1.0, "triangular": None, "metric": False},
     dk.Energy: {"squared": False},
     dk.Hausdorff: {},
     dk.ModifiedHausdorff: {},

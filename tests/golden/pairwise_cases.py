@@ -30,6 +30,7 @@ DISTANCES_OF_SERIES: dict[str, Any] = {
     "twed": dk.TWED(nu=0.01),
     "msm": dk.MSM(cost=0.5),
     "soft_dtw": dk.SoftDTW(gamma=0.5),
+    "global_alignment": dk.GlobalAlignment(sigma=2.0),
 }
 DISTANCES_OF_WORDS: dict[str, Any] = {
     "levenshtein": dk.Levenshtein(),

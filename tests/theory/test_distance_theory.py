@@ -103,3 +103,15 @@ def test_limit_is_a_metric_if_objects_are_their_own_landmarks():
     D = np.array([[edits(x, y) for y in WORDS] for x in WORDS])
     assert (value >= D - 1e-5).all()
     assert (value <= D + np.log(len(WORDS)) / gamma + 1e-5).all()
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1.0, 5.0])
+def test_linear_functions_of_rows_are_lipschitz_continuous_in_a_metric(gamma):
+    """Proposition 1: |f(x) - f(y)| <= |w| gamma d(x, y), because the slope of exp(-gamma d) is at most gamma."""
+    A = rows(gamma, 100, seed=0)
+    distances = np.linalg.norm(A[:, None] - A, axis=2)
+    D = np.array([[edits(x, y) for y in WORDS] for x in WORDS])
+    assert (distances <= gamma * D + 1e-6).all()
+    w = np.random.default_rng(0).standard_normal(A.shape[1])
+    f = A @ w
+    assert (np.abs(f[:, None] - f) <= np.linalg.norm(w) * (gamma * D + 1e-6)).all()
