@@ -2,7 +2,7 @@
 
 Squared distances are sums of squared differences in float32, of coordinates in units of the largest word. Expanding the
 square would need fewer operations, but loses the differences of words that are close to each other. Cost: about 0.3 ns
-per point and word in two dimensions, and 0.1 ns per point, word and dimension in many.
+per point and word in two dimensions, and 0.06 ns per point, word and dimension in many.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import f32, i32
 from dkdist._numba.points import read_only, set_arrays, total_weight
 
-TILE_POINTS, SIMD_WIDTH = (
-    64,
-    16,
-)  # points compared at once, in vectors (python benchmarks/papers/embeddings_seconds.py)
+TILE_POINTS = 64  # compared with a word at once (python benchmarks/papers/embeddings_seconds.py)
 MAX_COORDINATE = 2.0**50  # in units of the largest word; squares of larger ones overflow float32
 MAX_EXPONENT = 126  # of a power of 2 that is a normal float32, as is its inverse
 
