@@ -36,6 +36,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import find_stacklevel
 from dkdist.embeddings._tuning import (
     DEFAULT_NODES_PER_DIM,
+    JOINT_SERIES_BANDWIDTH_PER_SPACING,
     MAX_AUTO_NODES,
     MAX_GRID_NODES,
     MAX_GROUP_NODES_PER_DIM,
@@ -227,14 +228,20 @@ def divergence_bandwidths(param: BandwidthSpec, columns: ColumnSubset, order: fl
     return h, param.n_basis or n_nodes_to_resolve(float(h.min()), RESOLVED_BANDWIDTH_PER_SPACING, max_nodes)
 
 
-def series_bandwidths(param: BandwidthSpec, columns: ColumnSubset, max_functions: int) -> tuple[F64, int]:
-    """Return bandwidths (k, d) and n_basis of an L2 embedding of some columns."""
-    param = param.select(columns.dims)
+def series_bandwidths(
+    param: BandwidthSpec, columns: ColumnSubset, max_functions: int, order: float
+) -> tuple[F64, int]:
+    """Return bandwidths (k, d) and n_basis of an L2 embedding of some columns with an index set."""
+    param, d = param.select(columns.dims), len(columns.dims)
     h = param.compute(columns, 0.0)
     if param.n_basis is not None:
         return h, param.n_basis
     max_nodes = columns.max_nodes or max_functions
-    return h, n_nodes_to_resolve(max(float(h.min()), MIN_SCALE), SERIES_BANDWIDTH_PER_SPACING, max_nodes)
+    resolved = SERIES_BANDWIDTH_PER_SPACING
+    if columns.kind == "ball" and order < np.inf:
+        # the smallest norm of omitted degrees is n_basis d^(1/2 - 1/order) for an order below 2
+        resolved = JOINT_SERIES_BANDWIDTH_PER_SPACING * d ** max(0.0, 1 / max(order, 1.0) - 0.5)
+    return h, n_nodes_to_resolve(max(float(h.min()), MIN_SCALE), resolved, max_nodes)
 
 
 def max_nodes_per_dim(structure: str, d: int, order: float = 0.0) -> int:

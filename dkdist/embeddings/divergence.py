@@ -162,6 +162,10 @@ class DivergenceEmbedding(StructuredEmbedding):
     twice the number of frequencies (once for Hellinger). For d = 4, 5 and 6 joint dimensions with default nodes, a set
     of 200 points takes about 20 us, and more in proportion to n_basis^d.
 
+    From four joint dimensions on, smoothing is the largest error. For 2,000 points from products of truncated Gaussians
+    in d = 4, 5 and 6, d^2 of Hellinger is about 27, 46 and 67 % below the divergence of the distributions with default
+    options, and 16, 33 and 50 % below with index_set=("sobolev", 1), which has smaller bandwidths and as many columns.
+
     Pairs are selected by cutting each set into two halves. Means of nine products of cosines of ranks, which do not
     depend on marginals, describe the dependence of a pair of dimensions within a half. A pair is selected if these
     means are correlated between the two halves over sets, by a t-test with a false discovery rate of 1 %

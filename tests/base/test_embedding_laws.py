@@ -46,7 +46,10 @@ EMBEDDINGS = {
     "marginal-5": (5, dk.DivergenceEmbedding("jensen-shannon")),
     "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
     "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),
-    "joint-total-degree-4": (4, dk.DivergenceEmbedding(structure="joint", n_basis=5, index_set="total-degree")),
+    "joint-total-degree-4": (
+        4,
+        dk.DivergenceEmbedding(structure="joint", n_basis=5, index_set="total-degree"),
+    ),
     "pairs-4": (4, dk.DivergenceEmbedding(n_basis=5, structure=[(0, 1), (3, 2)])),
     "l2-pairs-5": (5, dk.L2Embedding(n_basis=5, structure=[(0, 4)])),
     "histogram-groups-4": (4, dk.HistogramEmbedding(n_bins=3, structure=[2, (0, 1, 3)])),

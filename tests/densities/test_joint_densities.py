@@ -15,6 +15,7 @@ from oracles import (
     series_density,
     squared_distances,
 )
+from scipy.stats import truncnorm
 
 import dkdist as dk
 from dkdist.embeddings._grid_numba import grid_densities, node_tables
@@ -222,3 +223,32 @@ def test_default_bandwidths_are_resolved(d):
     sets = unit_sets(5, d, 100)
     for choice in ("nodes", ("sobolev", 1)):
         assert dk.DivergenceEmbedding(structure="joint", index_set=choice).fit(sets).resolved_
+
+
+@pytest.mark.parametrize("d", [4, 5, 6])
+@pytest.mark.parametrize("choice", ["auto", "tensor", "total-degree", ("sobolev", 2)])
+def test_l2_distances_match_the_integral(d, choice):
+    sets, h = unit_sets(6, d, 40, d), {4: 0.15, 5: 0.2, 6: 0.25}[d]
+    # reflected Gaussians are heat kernels: int K_h(x, a) K_h(x, b) dx = K_(sqrt(2) h)(a, b)
+    wide = (h * np.sqrt(2),) * d
+    products = np.array([[reflected_density(x, wide, y).mean() for y in sets] for x in sets])
+    i, j = np.triu_indices(len(sets), 1)
+    expected = products[i, i] + products[j, j] - 2 * products[i, j]
+    rows = dk.L2Embedding(structure="joint", bandwidth=h, domain="unit", index_set=choice).fit_transform(sets)
+    assert rms_errors(squared_distances(rows, i, j), expected)[1] < 0.01
+
+
+@pytest.mark.parametrize(("d", "bias", "bias_of_index_set"), [(4, 0.3, 0.2), (5, 0.5, 0.37), (6, 0.7, 0.55)])
+def test_smoothing_dominates_the_error_of_samples(d, bias, bias_of_index_set):
+    rng, grid = np.random.default_rng(d), (np.arange(1000) + 0.5) / 1000
+    mean, std = rng.uniform(0.2, 0.8, (2, 8, d)), rng.uniform(0.12, 0.35, (2, 8, d))
+    axes = truncnorm(-mean / std, (1 - mean) / std, mean, std)
+    first, second = axes.rvs((2000, 2, 8, d), random_state=rng).transpose(1, 2, 0, 3)
+    # products of densities: 1 - prod_j int (p_j q_j)^(1/2)
+    p, q = np.sqrt(axes.pdf(grid[:, None, None, None])).transpose(1, 0, 2, 3)
+    expected = 1 - np.prod((p * q).mean(axis=0), axis=1)
+    for choice, limit in (("nodes", bias), (("sobolev", 1), bias_of_index_set)):
+        embedding = dk.DivergenceEmbedding(structure="joint", domain="unit", index_set=choice)
+        rows = embedding.fit_transform([*first, *second])
+        ratio = squared_distances(rows, range(8), range(8, 16)) / expected
+        assert 1 - limit < ratio.mean() < 1
