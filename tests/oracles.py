@@ -54,6 +54,14 @@ def reflected_density(x, bandwidth, at, weights=None):
     return product @ w
 
 
+def kronecker_lattice(n, d):
+    """Return a Kronecker sequence of the generalised golden ratio, a different rule from that of the library."""
+    g = np.sqrt(2.0)
+    for _ in range(60):
+        g = (1 + g) ** (1 / (d + 1))
+    return (0.5 + np.outer(np.arange(1, n + 1), g ** -np.arange(1.0, d + 1))) % 1
+
+
 def panels(n_panels, q):
     """Return composite Gauss-Legendre nodes and weights on [0, 1]."""
     x, w = np.polynomial.legendre.leggauss(q)

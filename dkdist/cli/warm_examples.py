@@ -99,7 +99,8 @@ def extra_calls() -> Iterator[Any]:
     trees, _ = fit_bagged_trees(sets[0], P[:20], np.ones(20), None, 0, n_trees=2)
     yield trees.path_gradient(sets[0][0], sets[0][1])
     four_dims = [rng.random((20, 4), np.float32) for _ in range(2)]
-    yield dk.DivergenceEmbedding(structure="joint", bandwidth=0.3, domain="unit").fit_transform(four_dims)
+    for embedding in (dk.DivergenceEmbedding, dk.L2Embedding):
+        yield embedding(structure="joint", bandwidth=0.3, domain="unit").fit_transform(four_dims)
 
 
 def _large_kernels(rng: np.random.Generator) -> Iterator[Any]:

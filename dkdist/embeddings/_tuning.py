@@ -9,6 +9,7 @@ DIRECT_SETS_PER_TILE = 1024  # sets per tile if densities are computed without c
 CELLS_PER_TILE = 2**18  # maximum number of histogram cells per tile
 POINTS_PER_PCA_BATCH = 2**16  # points per matrix product of SetPCA; limits memory
 POINTS_PER_NOISE_BATCH = 4096  # points per matrix product in `row_noise`; limits memory
+MAX_NOISE_PRODUCTS = 2**24  # float64 numbers of a batch: 128 MiB; reduces the batch of large grids
 LATTICE_POINTS_PER_NOISE_BATCH = 256  # the same for a lattice, with up to 4,096 terms per point
 # Larger sets use cosine coefficients on a grid, which is faster (python benchmarks/roofline.py;
 # tests/densities/test_tensor_loops.py tests sizes on both sides of the limit).
@@ -19,23 +20,36 @@ MAX_COEFFICIENTS = 2**20  # float32 coefficients per set: 4 MiB
 MAX_TABLE_NUMBERS = 2**27  # float32 entries in the table of terms at uniform nodes: 0.5 GiB
 MAX_NODES = 2**27  # float64 node weights per set: 1 GiB
 MAX_HISTOGRAM_CELLS = 2**20  # float32 cells per set: 4 MiB
+# Nodes in d >= 4 joint dimensions: n_basis of at most 16, 9 or 6 in d = 4, 5 or 6. Time and row length are
+# proportional to them.
+MAX_GRID_NODES = 2**16
 # Cosine products in d >= 4 dimensions. More terms resolve finer bandwidths but cost time and memory.
 MAX_BALL_TERMS = 4096
 
 # Numbers of nodes. More nodes resolve finer bandwidths; row length and training time are proportional to them.
 # `python benchmarks/structure.py` and `python benchmarks/defaults.py` compare the scores of learners.
-MAX_AUTO_NODES = 11**3  # maximum nodes per set for n_basis="auto": 36 per dimension in d = 2, 11 in d = 3
+# Maximum nodes per set for n_basis="auto": 36, 11, 6, 4 or 3 per dimension in d = 2, 3, 4, 5 or 6.
+MAX_AUTO_NODES = 11**3
 MIN_NODES_PER_DIM, DEFAULT_NODES_PER_DIM = 4, 10
 MAX_TOTAL_PAIR_NODES = 2**13  # maximum nodes per set over all pairs: 81 pairs with 10 nodes per dimension
 MIN_GROUP_NODES_PER_DIM = 10
 MAX_GROUP_NODES_PER_DIM = {2: 36, 3: 11}  # for pairs and groups of three: about MAX_AUTO_NODES in total
 # More uniform nodes reduce the Monte Carlo error but cost time (tests/densities/test_uniform_nodes.py).
 DEFAULT_UNIFORM_NODES = 4000
-MAX_JOINT_DIMS = 6  # the smallest bandwidth that 4,096 terms resolve grows with d (`min_ball_bandwidth`)
+MAX_JOINT_DIMS = 6  # the smallest bandwidth that 1,331 nodes or 4,096 terms resolve grows with d
 
 # Ratios of bandwidth to node spacing.
 # At this ratio the integration error of d^2 is 1 % (tests/densities/test_cross_validation.py).
 RESOLVED_BANDWIDTH_PER_SPACING = 0.5
+# The same for a grid in d >= 4 of at least 3 nodes per dimension. A larger ratio is more accurate but smooths more. At
+# 0.6, 0.7 and 0.8 the error of d^2 is up to 2.8, 2.1 and 1.6 % for 3^4 nodes, 1.7, 1.4 and 1.1 % for 3^6, and below 1 %
+# for 6^4 and 4^5 (root mean square over pairs; Hellinger, Jensen-Shannon and total variation; python -m pytest
+# tests/densities/test_joint_densities.py; two-core Xeon, November 2026).
+RESOLVED_GRID_BANDWIDTH_PER_SPACING, MIN_RESOLVING_GRID_NODES_PER_DIM = 0.75, 3
+# For series of L2 embeddings in d >= 4, where more degrees of a ball have similar norms than in d <= 3. A larger ratio
+# is more accurate but lengthens rows. At 0.8, 1 and 1.05 the errors of d^2 are up to 12, 2.1 and 1 % (python -m pytest
+# tests/densities/test_joint_densities.py; November 2026).
+JOINT_SERIES_BANDWIDTH_PER_SPACING = 1.05
 # Minimum for Scott's rule with a given n_basis: error 0.25 % (tests/densities/test_divergence_embedding.py).
 SCOTT_BANDWIDTH_PER_SPACING = 0.8
 MIN_BANDWIDTH_PER_SPACING = 0.3  # narrower Gaussians miss points between nodes

@@ -36,19 +36,24 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import find_stacklevel
 from dkdist.embeddings._tuning import (
     DEFAULT_NODES_PER_DIM,
+    JOINT_SERIES_BANDWIDTH_PER_SPACING,
     MAX_AUTO_NODES,
+    MAX_GRID_NODES,
     MAX_GROUP_NODES_PER_DIM,
     MAX_JOINT_DIMS,
     MAX_PAIR_SEARCH_DIMS,
     MIN_BANDWIDTH_PER_SPACING,
     MIN_NODES_PER_DIM,
+    MIN_RESOLVING_GRID_NODES_PER_DIM,
     RESOLVED_BANDWIDTH_PER_SPACING,
+    RESOLVED_GRID_BANDWIDTH_PER_SPACING,
     SCOTT_BANDWIDTH_PER_SPACING,
 )
 from dkdist.embeddings.cross_validation import cross_validate_bandwidth
-from dkdist.embeddings.divergence_params import lattice_size, min_ball_bandwidth
+from dkdist.embeddings.divergence_params import min_ball_bandwidth
 from dkdist.embeddings.divergences import Divergence
 from dkdist.embeddings.frequencies import DEFAULT_RULE, RULES, frequency_count, frequency_rule
+from dkdist.embeddings.nodes import index_set
 from dkdist.embeddings.pair_selection import build_paired_params
 from dkdist.embeddings.structure import (
     MAX_TENSOR_DIMS,
@@ -89,8 +94,9 @@ def density_kind(kind: str, d: int) -> str:
         return "marginal"
     if d > MAX_JOINT_DIMS:
         raise ValueError(
-            f"structure='joint' requires at most {MAX_JOINT_DIMS} dimensions; got {d}. Use structure='marginal' or "
-            "'pairs', or reduce the dimension (SetPCA)."
+            f"structure='joint' requires at most {MAX_JOINT_DIMS} dimensions; got {d}. Use structure='pairs' or "
+            "'marginal', reduce the dimension (SetPCA), or use an embedding without densities "
+            "(SlicedWassersteinEmbedding, MeanEmbedding)."
         )
     return "tensor" if d <= MAX_TENSOR_DIMS else "ball"
 
@@ -208,12 +214,13 @@ def scott_bandwidths(sets: Sets, bad: I64, domain: Domain, structure: str, minim
     return scott_bandwidth(np.sqrt(variance) * scale, size, dims, minimum)[None, :]
 
 
-def divergence_bandwidths(param: BandwidthSpec, columns: ColumnSubset) -> tuple[F64, int]:
-    """Return bandwidths (k, d) and n_basis of a divergence embedding of some columns."""
+def divergence_bandwidths(param: BandwidthSpec, columns: ColumnSubset, order: float) -> tuple[F64, int]:
+    """Return bandwidths (k, d) and n_basis of a divergence embedding of some columns with an index set."""
     param, d = param.select(columns.dims), len(columns.dims)
-    max_nodes = param.n_basis or columns.max_nodes or max_nodes_per_dim(columns.kind, d)
+    max_nodes = param.n_basis or columns.max_nodes or max_nodes_per_dim(columns.kind, d, order)
     if columns.kind == "ball":
-        return param.compute(columns, min_lattice_bandwidth(max_nodes, d)), max_nodes
+        minimum = max(RESOLVED_GRID_BANDWIDTH_PER_SPACING / max_nodes, min_ball_bandwidth(d))
+        return param.compute(columns, minimum), max_nodes
     min_per_spacing = MIN_BANDWIDTH_PER_SPACING
     if is_literal(param.bandwidths, "scott") and param.n_basis is not None:
         min_per_spacing = SCOTT_BANDWIDTH_PER_SPACING
@@ -221,27 +228,34 @@ def divergence_bandwidths(param: BandwidthSpec, columns: ColumnSubset) -> tuple[
     return h, param.n_basis or n_nodes_to_resolve(float(h.min()), RESOLVED_BANDWIDTH_PER_SPACING, max_nodes)
 
 
-def series_bandwidths(param: BandwidthSpec, columns: ColumnSubset, max_functions: int) -> tuple[F64, int]:
-    """Return bandwidths (k, d) and n_basis of an L2 embedding of some columns."""
-    param = param.select(columns.dims)
+def series_bandwidths(
+    param: BandwidthSpec, columns: ColumnSubset, max_functions: int, order: float
+) -> tuple[F64, int]:
+    """Return bandwidths (k, d) and n_basis of an L2 embedding of some columns with an index set."""
+    param, d = param.select(columns.dims), len(columns.dims)
     h = param.compute(columns, 0.0)
     if param.n_basis is not None:
         return h, param.n_basis
     max_nodes = columns.max_nodes or max_functions
-    return h, n_nodes_to_resolve(max(float(h.min()), MIN_SCALE), SERIES_BANDWIDTH_PER_SPACING, max_nodes)
+    resolved = SERIES_BANDWIDTH_PER_SPACING
+    if columns.kind == "ball" and order < np.inf:
+        # the smallest norm of omitted degrees is n_basis d^(1/2 - 1/order) for an order below 2
+        resolved = JOINT_SERIES_BANDWIDTH_PER_SPACING * d ** max(0.0, 1 / max(order, 1.0) - 0.5)
+    return h, n_nodes_to_resolve(max(float(h.min()), MIN_SCALE), resolved, max_nodes)
 
 
-def max_nodes_per_dim(structure: str, d: int) -> int:
-    """Return the largest number of nodes or functions per dimension for n_basis="auto": at least 10.
+def max_nodes_per_dim(structure: str, d: int, order: float = 0.0) -> int:
+    """Return the largest number of nodes or functions per dimension for n_basis="auto".
 
-    For d >= 4 joint dimensions it is 10, which corresponds to 1,024 lattice nodes.
+    It is at least 10, except for d >= 4 joint dimensions: 6, 4 or 3 for d = 4, 5 or 6 without an index set. An index
+    set of the given order has as many functions on a larger grid.
     """
-    n_nodes = {
-        "marginal": MAX_AUTO_NODES / d,
-        "tensor": MAX_AUTO_NODES ** (1 / d),
-        "ball": DEFAULT_NODES_PER_DIM,
-    }[structure]
-    return max(DEFAULT_NODES_PER_DIM, int(n_nodes + 1e-9))
+    n = int((MAX_AUTO_NODES / d if structure == "marginal" else MAX_AUTO_NODES ** (1 / d)) + 1e-9)
+    if structure != "ball":
+        return max(DEFAULT_NODES_PER_DIM, n)
+    while order and (n + 1) ** d <= MAX_GRID_NODES and len(index_set(d, n + 1, order)) <= MAX_AUTO_NODES:
+        n += 1
+    return n
 
 
 def requested_pair_nodes(param: BandwidthSpec, resolved: float) -> int | None:
@@ -259,34 +273,34 @@ def n_nodes_to_resolve(h: float, resolved: float, maximum: int) -> int:
     return int(np.clip(np.ceil(resolved / h - 1e-9), MIN_NODES_PER_DIM, maximum))
 
 
-def min_lattice_bandwidth(n_basis: int, d: int) -> float:
-    """Return the smallest bandwidth that the nodes and terms of a joint density in d >= 4 dimensions resolve."""
-    return max(float(lattice_size(n_basis) ** (-1 / d)), min_ball_bandwidth(d))
-
-
 def is_resolved(h: float, structure: str, d: int, n_basis: int) -> bool:
-    """Return whether the nodes integrate d^2 of densities of bandwidth h with an error of about 1 %."""
-    minimum = RESOLVED_BANDWIDTH_PER_SPACING / n_basis
+    """Return whether d^2 of densities of bandwidth h has an error of about 1 % or less; 2 % for d >= 4."""
     if structure == "ball":
-        minimum = min_lattice_bandwidth(n_basis, d)
-    return h >= minimum * (1 - 1e-6)
+        return h >= min_ball_bandwidth(d) * (1 - 1e-6)
+    if structure == "grid" and n_basis < MIN_RESOLVING_GRID_NODES_PER_DIM:
+        return False
+    return h >= _resolved_per_spacing(structure) / n_basis * (1 - 1e-6)
 
 
 def warn_unresolved_bandwidth(h: float, structure: str, d: int, n_basis: int) -> None:
     """Warn if the user's bandwidth is too small for the nodes."""
-    if structure == "ball" and h < min_ball_bandwidth(d):
-        warnings.warn(
-            f"bandwidth must be at least {min_ball_bandwidth(d):.2g} for a joint density in {d} dimensions; got "
-            f"{h:.3g}. Use a larger bandwidth or structure='marginal'.",
-            stacklevel=find_stacklevel(),
-        )
-    elif structure != "ball" and not is_resolved(h, structure, d, n_basis):
-        n_needed = int(np.ceil(RESOLVED_BANDWIDTH_PER_SPACING / h))
+    if not is_resolved(h, structure, d, n_basis):
+        resolved, minimum = _resolved_per_spacing(structure), 1
+        if structure == "grid":
+            minimum = MIN_RESOLVING_GRID_NODES_PER_DIM
+        n_needed = max(minimum, int(np.ceil(resolved / h)))
+        remedy = f"n_basis >= {n_needed}"
+        if n_basis >= minimum:
+            remedy += f" or bandwidth >= {resolved / n_basis:.3g}"
         warnings.warn(
             f"bandwidth {h:.3g} is too small for {n_basis} nodes per dimension (d^2 has errors of several %). Use "
-            f"n_basis >= {n_needed} or bandwidth >= {RESOLVED_BANDWIDTH_PER_SPACING / n_basis:.3g}.",
+            f"{remedy}.",
             stacklevel=find_stacklevel(),
         )
+
+
+def _resolved_per_spacing(structure: str) -> float:
+    return RESOLVED_GRID_BANDWIDTH_PER_SPACING if structure == "grid" else RESOLVED_BANDWIDTH_PER_SPACING
 
 
 def flatten_bandwidths(bandwidths: F64) -> Numbers:

@@ -56,7 +56,15 @@ from dkdist.embeddings._tuning import (
     MAX_TABLE_NUMBERS,
 )
 from dkdist.embeddings.coefficients import CoefficientFeatures, CoefficientSpec, iter_tiles, merge_specs
-from dkdist.embeddings.nodes import folded_lattice, index_set, midpoints, projection, tensor_weights
+from dkdist.embeddings.grid_densities import GridDensitySpec
+from dkdist.embeddings.nodes import (
+    axis_tables,
+    folded_lattice,
+    index_set,
+    midpoints,
+    projection,
+    tensor_weights,
+)
 from dkdist.sets import SampleSets
 
 
@@ -65,9 +73,10 @@ from dkdist.sets import SampleSets
 class DivergenceSpec(Params["DivergenceParameters"]):
     """Parameters of a divergence embedding.
 
-    ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (one dimension at a time). ``bandwidth`` has d
-    values for each scale, one scale after the other. A row holds values at the nodes, or with ``order`` > 0 their
-    projections on the cosines of that index set (see `dkdist.embeddings.nodes`).
+    ``structure`` is "tensor" (d <= 3), "grid" (d >= 4), "marginal" (one dimension at a time), or "ball": a ball of
+    degrees, at lattice nodes in model files of earlier versions, or at random nodes. ``bandwidth`` has d values for
+    each scale, one scale after the other. A row holds values at the nodes, or with ``order`` > 0 their projections on
+    the cosines of that index set (see `dkdist.embeddings.nodes`).
     """
 
     domain: Domain
@@ -112,7 +121,7 @@ class DivergenceSpec(Params["DivergenceParameters"]):
     @property
     def projects(self) -> bool:
         """Whether rows are projections, shorter than the values at the nodes; False in one dimension."""
-        return self.order > 0 and self.structure == "tensor"
+        return self.order > 0 and self.structure in ("tensor", "grid")
 
     @property
     def projection(self) -> tuple[F32, I64]:
@@ -149,20 +158,23 @@ class DivergenceSpec(Params["DivergenceParameters"]):
 
     @property
     def coefficients(self) -> CoefficientSpec:
-        """Parameters of the cosine coefficients for all scales."""
+        """Parameters of the cosine coefficients, or of the densities on a grid, for all scales."""
+        if self.structure == "grid":
+            return _grid_spec(self, self.scales)
         return merge_specs([scale_coefficients(self, bandwidth) for bandwidth in self.scales])
 
     @property
     def is_direct(self) -> bool:
-        """Whether densities are computed without coefficients: one bandwidth, joint, d = 2 or 3."""
-        return self.structure == "tensor" and self.n_dims > 1 and self.n_basis > 2 and len(self.scales) == 1
+        """Whether densities are computed without coefficients: one bandwidth, joint, d = 2 or 3; or d >= 4."""
+        is_small_tensor = self.structure == "tensor" and self.n_dims > 1 and self.n_basis > 2
+        return self.structure == "grid" or (is_small_tensor and len(self.scales) == 1)
 
     def _build(self) -> DivergenceParameters:
         return DivergenceParameters(self)
 
 
 def lattice_size(n_basis: int) -> int:
-    """Return the number of nodes for d >= 4: the power of two nearest to n_basis^3."""
+    """Return the number of nodes of a lattice: the power of two nearest to n_basis^3."""
     return int(2 ** round(3 * np.log2(n_basis)))
 
 
@@ -170,7 +182,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
     """Fitted parameters of a `DivergenceSpec`."""
 
     def __init__(self, spec: DivergenceSpec) -> None:
-        self._prepare(spec, _on_lattice if spec.structure == "ball" else _at_midpoints)
+        self._prepare(spec, _DENSITY_FACTORIES[spec.structure])
         self._projection = spec.projection if spec.order else None
 
     def _prepare(self, spec: DivergenceSpec, density_factory: DensityFactory) -> None:
@@ -181,7 +193,9 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
             (scale_coefficients(spec, bandwidth), density_factory(spec, bandwidth))
             for bandwidth in spec.scales
         ]
-        self._direct_densities = direct_densities(spec) if spec.is_direct else None
+        self._direct_densities = (
+            direct_densities(spec) if spec.structure == "tensor" and spec.is_direct else None
+        )
         self._node_weights = read_only(self.node_weights)
 
     def embed(self, sets: SampleSets) -> F32:
@@ -268,7 +282,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
         values = np.zeros((self.spec.features_per_node, k, n), np.float32)
         values[:, :, index] = gradient.reshape(self.spec.features_per_node, len(index), k).transpose(0, 2, 1)
         transposed = [np.ascontiguousarray(table.T)] * dims
-        by_values = tensor_density(values.reshape(-1, n), transposed).astype(np.float64)
+        by_values = tensor_density(values.reshape(-1, n), axis_tables(transposed)).astype(np.float64)
         return by_values.reshape(self.spec.features_per_node, k, n).transpose(0, 2, 1).reshape(-1, k)
 
     def _write(self, density: F32, weights: F64, rows: F32, column: int) -> int:
@@ -287,7 +301,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
         assert self._projection is not None
         table, index = self._projection
         dims = 1 if self.spec.structure == "marginal" else self.spec.n_dims
-        return np.take(tensor_density(values, [table] * dims), index, axis=1)
+        return np.take(tensor_density(values, axis_tables([table] * dims)), index, axis=1)
 
 
 def scale_coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:
@@ -295,7 +309,14 @@ def scale_coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Co
     if spec.structure == "ball":
         axes = ball_of_degrees(bandwidth)[2] / (np.pi * np.array(bandwidth))
         return CoefficientSpec(spec.domain, "ball", tuple(axes.tolist()))
+    if spec.structure == "grid":
+        return _grid_spec(spec, (bandwidth,))
     return CoefficientSpec(spec.domain, spec.structure, tuple(map(degree_for, bandwidth)))
+
+
+def _grid_spec(spec: DivergenceSpec, scales: tuple[tuple[float, ...], ...]) -> GridDensitySpec:
+    degrees = tuple(degree_for(min(h)) for h in zip(*scales, strict=True))
+    return GridDensitySpec(spec.domain, "grid", degrees, scales=scales, n_basis=spec.n_basis)
 
 
 def direct_densities(spec: DivergenceSpec) -> Callable[[SampleSets, I64], F32]:
@@ -336,6 +357,20 @@ def _on_lattice(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> DensityFu
     exponents = ball_of_degrees(bandwidth)[0]
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
     return table_products(spec, [term_table(nodes, exponents, np.array(bandwidth))])
+
+
+def _on_grid(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> DensityFunction:
+    """Return a function that yields the densities of a `GridDensitySpec` unchanged."""
+    weights = np.full(spec.n_nodes, 1 / spec.n_nodes) / len(spec.scales)
+    return lambda densities: iter([(densities, weights)])
+
+
+_DENSITY_FACTORIES: dict[str, DensityFactory] = {
+    "tensor": _at_midpoints,
+    "marginal": _at_midpoints,
+    "grid": _on_grid,
+    "ball": _on_lattice,
+}
 
 
 def table_products(spec: DivergenceSpec, tables: list[F32]) -> DensityFunction:
@@ -393,12 +428,14 @@ class UniformNodesSpec(DivergenceSpec):
         """Return None: symmetries do not permute random nodes."""
 
     def __post_init__(self) -> None:
-        n_numbers = max(self._n_terms(bandwidth) for bandwidth in self.scales) * self.n_uniform
+        n_functions = len(self.functions) if self.projects else 0
+        n_terms = max(n_functions, *(self._n_terms(bandwidth) for bandwidth in self.scales))
+        n_numbers = n_terms * self.n_uniform
         if n_numbers > MAX_TABLE_NUMBERS:
             raise ValueError(
                 f"the table of terms must have at most {MAX_TABLE_NUMBERS:.3g} entries; got {n_numbers:.3g} from "
-                f"n_nodes={self.n_uniform} and bandwidth={min(self.bandwidth):.3g}. Reduce n_nodes, increase "
-                "bandwidth, or use nodes='midpoint'."
+                f"n_nodes={self.n_uniform} with n_basis={self.n_basis} and bandwidth={min(self.bandwidth):.3g}. "
+                "Reduce n_nodes or n_basis, increase bandwidth, or use nodes='midpoint'."
             )
 
     @property

@@ -179,7 +179,9 @@ class L2Embedding(StructuredEmbedding):
     n_basis : int or "auto", default="auto"
         Functions per dimension: degrees 0 to n_basis - 1. "auto" uses 0.683 / h for the smallest bandwidth h, so that
         the first omitted degree is damped to a tenth. It is at least 4. The total is limited to 1,331 functions, or 10
-        per dimension if that is more (4,096 functions for d >= 4 joint dimensions).
+        per dimension if that is more (4,096 functions for d >= 4 joint dimensions). For index sets other than "tensor"
+        of d >= 4 joint dimensions it uses 1.05 / h, "total-degree" 1.05 sqrt(d) / h, so that d^2 is within 1 % of the
+        distance of the smoothed densities unless the limit is reached.
     bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, "auto" or "scott", default="auto"
         Standard deviation of the Gaussian, reflected at the boundary, that smooths the set on the *scaled* domain; it
         damps coefficient a by exp(-(pi a h)^2 / 2). 0 means no smoothing: the orthogonal series estimate of the paper,
@@ -274,7 +276,7 @@ class L2Embedding(StructuredEmbedding):
         basis_size(d, kind, bandwidth.n_basis or max_functions, order)
 
         def make(columns: ColumnSubset) -> L2Spec:
-            h, n_basis = series_bandwidths(bandwidth, columns, max_functions)
+            h, n_basis = series_bandwidths(bandwidth, columns, max_functions, order)
             return L2Spec(columns.domain, flatten_bandwidths(h), columns.kind, n_basis, order)
 
         first = self._fit_structure(

@@ -3,8 +3,9 @@
 Up to three dimensions, nodes are the tensor product of midpoint rules. Densities reflected at the boundary have an
 even, periodic continuation; for such functions the midpoint rule is the Gauss rule. q nodes integrate cosines up to
 degree 2q - 1 exactly; Gauss-Legendre needs pi/2 times as many nodes. Weighted values at the nodes are a rotation of the
-coefficients of q cosines per dimension, so distances are equal. From four dimensions on, nodes are a rank-1 lattice
-folded by the tent map, which suits the same functions (Hickernell 2002; Dick, Nuyens & Pillichshammer 2014).
+coefficients of q cosines per dimension, so distances are equal. As a rule for even functions, the grid of q^d nodes is
+worth the (2q)^d nodes of its even continuation. A rank-1 lattice folded by the tent map (Dick, Nuyens & Pillichshammer
+2014) of as many nodes has errors three to ten times as large for d = 4 to 6.
 
     phi_a(x) = prod_j sqrt(2)^[a_j > 0] cos(pi a_j x_j),    a in V = {a: (sum_j a_j^r)^(1/r) <= n - 1}
 
@@ -46,6 +47,8 @@ def tensor_weights(rules: list[tuple[F64, F64]]) -> F64:
 def folded_lattice(n: int, d: int) -> F64:
     """Return n nodes in [0, 1]^d of weight 1/n: a component-by-component lattice, folded by x -> 1 - |2x - 1|.
 
+    Only embeddings in model files of earlier versions use it.
+
     Each generator minimises the worst-case error for integrands with square-integrable mixed first derivatives. n is a
     power of two. Cost: O(d n^2 / 2), once.
     """
@@ -85,3 +88,10 @@ def projection(d: int, n: int, order: float) -> tuple[F32, I64]:
     a, nodes = np.arange(n), midpoints(n)[0]
     cosines = np.cos(np.pi * np.outer(a, nodes)) * np.where(a > 0, np.sqrt(2), 1)[:, None] / np.sqrt(n)
     return cosines.astype(np.float32), np.ravel_multi_index(tuple(index_set(d, n, order).T), (n,) * d)
+
+
+def axis_tables(tables: list[F32]) -> list[F32]:
+    """Return at most three tables that act on a tensor like one table per dimension: products of adjacent tables."""
+    n_products = max(0, len(tables) - 3)
+    products = [np.kron(tables[2 * i], tables[2 * i + 1]) for i in range(n_products)]
+    return [*products, *tables[2 * n_products :]]

@@ -11,12 +11,18 @@ plus the noise of each sample.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dkdist._base.influence import weight_fractions
 from dkdist._numba.arrays import F64
 from dkdist.embeddings._density_numba import MIN_DENSITY, basis_table, term_table
-from dkdist.embeddings._tuning import LATTICE_POINTS_PER_NOISE_BATCH, POINTS_PER_NOISE_BATCH
+from dkdist.embeddings._tuning import (
+    LATTICE_POINTS_PER_NOISE_BATCH,
+    MAX_NOISE_PRODUCTS,
+    POINTS_PER_NOISE_BATCH,
+)
 from dkdist.embeddings.divergence_params import DivergenceSpec, lattice_size, scale_coefficients
 from dkdist.embeddings.nodes import folded_lattice, midpoints
 from dkdist.sets import SampleSets
@@ -67,9 +73,9 @@ def _product_sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
             product = (product[:, :, None] * (axis**power)[:, None, :]).reshape(len(axis), -1)
         return (product.T @ axes[-1] ** power).ravel()
 
-    parts = [
-        slice(first, first + POINTS_PER_NOISE_BATCH) for first in range(0, len(u), POINTS_PER_NOISE_BATCH)
-    ]
+    n_products = math.prod(axis.shape[1] for axis in axes[:-1])
+    step = max(1, min(POINTS_PER_NOISE_BATCH, MAX_NOISE_PRODUCTS // n_products))
+    parts = [slice(first, first + step) for first in range(0, len(u), step)]
     if len(parts) > 1:
         pieces = [_product_sums([axis[part] for axis in axes], u[part]) for part in parts]
         return sum(p[0] for p in pieces), sum(p[1] for p in pieces), sum(p[2] for p in pieces)  # type: ignore[return-value]

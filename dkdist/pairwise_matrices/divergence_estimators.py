@@ -216,7 +216,7 @@ class HeldOutDivergence:
         """Check the options and fit the estimator to the sets; called by `divergence_matrix`."""
         require_points(self.name, rows, columns, 2, "two halves")
         spec = _fit_densities(self, PluginDivergence.n_basis, rows, columns)
-        if spec.structure == "ball":
+        if spec.structure == "grid":
             raise ValueError(
                 f"estimator='held-out' with joint densities needs at most {MAX_TENSOR_DIMS} dimensions; got "
                 f"{spec.n_dims}. Use structure='marginal', or estimator='plugin' or 'entropy'."

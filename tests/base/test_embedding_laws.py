@@ -45,7 +45,11 @@ EMBEDDINGS = {
     "own-2": (2, dk.DivergenceEmbedding(custom_kappa, bandwidth=[0.1, 0.3])),
     "marginal-5": (5, dk.DivergenceEmbedding("jensen-shannon")),
     "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
-    "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),  # 3,483 terms
+    "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),
+    "joint-total-degree-4": (
+        4,
+        dk.DivergenceEmbedding(structure="joint", n_basis=5, index_set="total-degree"),
+    ),
     "pairs-4": (4, dk.DivergenceEmbedding(n_basis=5, structure=[(0, 1), (3, 2)])),
     "l2-pairs-5": (5, dk.L2Embedding(n_basis=5, structure=[(0, 4)])),
     "histogram-groups-4": (4, dk.HistogramEmbedding(n_bins=3, structure=[2, (0, 1, 3)])),

@@ -71,7 +71,7 @@ OTHERS = {
         dk.DivergenceEmbedding("hellinger", n_basis=6, bandwidth=[[0.1], [0.2]]),
     ),
     "uniform nodes": (2, dk.DivergenceEmbedding("hellinger", nodes="uniform", bandwidth=0.1, random_state=0)),
-    "ball, d = 4": (4, dk.DivergenceEmbedding("hellinger", structure="joint", bandwidth=0.3, n_basis=8)),
+    "grid, d = 4": (4, dk.DivergenceEmbedding("hellinger", structure="joint", bandwidth=0.3, n_basis=8)),
     "marginal, d = 5": (5, dk.DivergenceEmbedding("total-variation", structure="marginal")),
     "pairs, d = 5": (5, dk.DivergenceEmbedding("hellinger", structure="pairs", bandwidth=0.1)),
     "L2": (2, dk.L2Embedding(bandwidth=0.1)),

@@ -39,6 +39,8 @@ SPECS = [
     make_spec("tensor", 2),
     make_spec("tensor", 3),
     make_spec("marginal", 3),
+    make_spec("grid", 4),
+    make_spec("grid", 5, n_basis=3, bandwidth=0.3),
     make_spec("ball", 4),
     make_spec("ball", 5, bandwidth=0.3),
 ]
@@ -73,7 +75,8 @@ def test_shape_of_rows(spec):
     assert rows.dtype == np.float32
     assert np.isfinite(rows).all()
     assert spec.n_features == 3 * spec.n_nodes  # one zero and one nonzero frequency
-    nodes = {"tensor": 4**spec.n_dims, "marginal": 4 * spec.n_dims, "ball": 64}[spec.structure]
+    grid = spec.n_basis**spec.n_dims
+    nodes = {"tensor": grid, "grid": grid, "marginal": 4 * spec.n_dims, "ball": 64}[spec.structure]
     assert spec.n_nodes == nodes
 
 

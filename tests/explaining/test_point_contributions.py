@@ -33,6 +33,7 @@ SMOOTH = [
         "total-variation-2",
         "marginal-5",
         "joint-4",
+        "joint-total-degree-4",
         "scales-2",
         "projected-3",
     ),
