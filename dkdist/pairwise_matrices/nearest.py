@@ -137,7 +137,7 @@ class NearestSets(BaseEstimator):
     Rows of `MeanEmbedding` have the kernel distances of the sets, up to ``error_bound_``: D^2 is off by at most
     delta = 4 ``error_bound_``. With ``epsilon`` the kernel distance of the returned set and the true one t satisfy
     D^2 <= (1 + epsilon)^2 (t^2 + delta) + delta: the (1 + eps)-approximate nearest neighbours of Joshi et al. (2011),
-    section 3, with a certified embedding and cells instead of locality-sensitive hashing. Without a certified bound
+    with a certified embedding and cells instead of locality-sensitive hashing. Without a certified bound
     (random frequencies), epsilon holds for the distances of rows.
 
     Examples
