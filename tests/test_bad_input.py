@@ -148,7 +148,7 @@ def test_invalid_embedding_parameters_raise(parameters: dict[str, Any], message:
 
 
 def test_too_many_joint_dimensions_and_coefficients_raise() -> None:
-    with pytest.raises(ValueError, match=r"at most 6 dimensions; got 7.*structure='marginal'"):
+    with pytest.raises(ValueError, match=r"at most 6 dimensions; got 7.*structure='pairs' or 'marginal'"):
         dk.DivergenceEmbedding(structure="joint").fit(sets(d=7))
     with (
         pytest.raises(ValueError, match="at most 1048576 cosine coefficients; got 260 x 260 x 260"),

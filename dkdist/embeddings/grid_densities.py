@@ -74,10 +74,15 @@ class GridDensities(Coefficients):
         return densities[0] if len(densities) == 1 else np.concatenate(densities, axis=1)
 
 
+def max_grid_basis(d: int, max_nodes: int = MAX_GRID_NODES) -> int:
+    """Return the largest number of nodes per dimension of a grid with at most ``max_nodes`` nodes."""
+    return int(max_nodes ** (1 / d) + 1e-9)
+
+
 def require_grid_size(d: int, n_basis: int, max_nodes: int = MAX_GRID_NODES) -> None:
     """Raise ValueError if a grid of ``n_basis`` nodes in each of d dimensions has more than ``max_nodes`` nodes."""
-    if n_basis**d > max_nodes:
-        maximum = int(max_nodes ** (1 / d) + 1e-9)
+    maximum = max_grid_basis(d, max_nodes)
+    if n_basis > maximum:
         raise ValueError(
             f"n_basis must be at most {maximum} for {d} joint dimensions, whose grid has n_basis^{d} nodes; got "
             f"{n_basis}. Reduce n_basis, or use structure='pairs' or 'marginal'."

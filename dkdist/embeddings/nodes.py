@@ -5,7 +5,7 @@ even, periodic continuation; for such functions the midpoint rule is the Gauss r
 degree 2q - 1 exactly; Gauss-Legendre needs pi/2 times as many nodes. Weighted values at the nodes are a rotation of the
 coefficients of q cosines per dimension, so distances are equal. As a rule for even functions, the grid of q^d nodes is
 worth the (2q)^d nodes of its even continuation. A rank-1 lattice folded by the tent map (Dick, Nuyens & Pillichshammer
-2014) of as many nodes has errors three to ten times as large for d = 4 to 6.
+2014) of 1,024 nodes has errors 3 to 50 times as large as 6^4, 4^5 or 3^6 nodes.
 
     phi_a(x) = prod_j sqrt(2)^[a_j > 0] cos(pi a_j x_j),    a in V = {a: (sum_j a_j^r)^(1/r) <= n - 1}
 

@@ -18,6 +18,7 @@ from dkdist._numba.arrays import I64
 from dkdist.embeddings.divergence import DivergenceEmbedding
 from dkdist.embeddings.divergence_params import DivergenceSpec
 from dkdist.embeddings.divergences import DIVERGENCES
+from dkdist.embeddings.grid_densities import max_grid_basis
 from dkdist.embeddings.structure import MAX_TENSOR_DIMS
 from dkdist.io.lazy_sets import LazySets
 from dkdist.pairwise_matrices import divergence_params as measures
@@ -149,7 +150,8 @@ class PluginDivergence:
     Parameters
     ----------
     n_basis : int, default=32
-        Number of nodes per dimension of a product grid in up to three dimensions.
+        Number of nodes per dimension of a product grid. Joint densities in four, five or six dimensions use at most 16,
+        9 or 6.
     bandwidth, domain : default="auto", "robust"
         As in `DivergenceEmbedding`.
     structure : {"auto", "joint", "marginal"}, default="auto"
@@ -311,6 +313,8 @@ def _fit_densities(
     structure = check_choice("structure", estimator.structure, ("auto", "joint", "marginal"))
     if structure == "auto":
         structure = "joint" if rows.n_dims <= MAX_TENSOR_DIMS else "marginal"
+    if structure == "joint" and rows.n_dims > MAX_TENSOR_DIMS and isinstance(n_basis, int):
+        n_basis = min(n_basis, max_grid_basis(rows.n_dims))
     # Only the densities of the embedding are used; they do not depend on its divergence.
     embedding = DivergenceEmbedding(
         "hellinger", n_basis, bandwidth=estimator.bandwidth, domain=estimator.domain, structure=structure

@@ -134,7 +134,7 @@ def covariances_of_weighted_sets(inputs: Any) -> Mapping[str, Any]:
 
 @case(
     approximation(
-        0.02, "several lattices of 64 nodes have the same error bound; they integrate roots to about 1 %"
+        0.02, "the stored values are from a lattice of 64 nodes, which integrates roots to about 1 %"
     )
 )
 def joint_densities_of_five(inputs: Any) -> Mapping[str, Any]:
