@@ -71,7 +71,8 @@ TASKS = {
         "fc313341e1ed1f45ccaa4963522458e8dd348fbf81c8a49dac93c208e31608a5",
         "UCI Splice-junction Gene Sequences (https://github.com/drusk/splice-junction-gene-sequences)",
         ("levenshtein",),
-        *STRING_SAMPLERS,
+        (*STRING_SAMPLERS[0], ("uniform", (60, 60))),  # all strings have 60 symbols
+        STRING_SAMPLERS[1],
         0.9017,
         3190,
     ),

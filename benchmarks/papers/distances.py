@@ -113,7 +113,8 @@ def tune(task: Task, samplers: Any, data: Data, split: Any, R: int, D: int) -> M
     result = []
     for distance, (sampler, lengths) in product(task.distances, samplers):
         model = Model(distance, sampler, lengths)
-        embedding = model.embedding(min(R, len(sets)), standardize=False)
+        n_landmarks = min(R, len(sets)) if sampler == "object" else R
+        embedding = model.embedding(n_landmarks, standardize=False)
         raw, raw_new = embedding.fit_transform(sets), embedding.transform(new)
         for gamma in GAMMAS:
             scaler, unit = StandardScaler(), gamma / np.median(raw[raw > 0])
@@ -281,14 +282,17 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__, quick="300 objects, R = 64")
     parser.add_argument("parts", nargs="*", help="data sets, width, theory; default: all but mnist_*_60000")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="default: all")
-    parser.add_argument("--landmarks", type=int, help="number R of landmarks; default: 2048")
+    parser.add_argument(
+        "--landmarks", type=int, help="number R of landmarks, also of the selection; default: 2048, 512"
+    )
     parser.add_argument("--figure", type=Path, help="draw accuracy and time by R to this file")
     args = parser.parse_args(argv)
     all_parts = [*TASKS, "width", "theory"]
     if unknown := set(args.parts) - set(all_parts):
         parser.error(f"unknown parts {sorted(unknown)}: choose from {', '.join(all_parts)}")
     size, report = QUICK if args.quick else FULL, dict[str, Any](experiment="distances")
-    size = replace(size, R=args.landmarks or size.R)
+    if args.landmarks:
+        size = replace(size, R=args.landmarks, tuning=(args.landmarks, size.tuning[1]))
     for part in args.parts or [part for part in all_parts if not part.endswith("_60000")]:
         if part == "width":
             report["width"] = {name: by_width(name, size) for name in WIDTH_TASKS}
