@@ -110,7 +110,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         figures[script], reports[script] = run_script(script, args.quick)
         print(f"{script}: {time.perf_counter() - start:.0f} s", flush=True)
     for place, name, evidence, published, ours, same in rows:
-        current = [f"now: {text}" for script, text in figures.items() if f"`benchmarks/papers/{script}`" in evidence]
+        current = [
+            f"now: {text}" for script, text in figures.items() if f"`benchmarks/papers/{script}`" in evidence
+        ]
         known = [f"published: {published}"] * bool(published) + [f"ours: {ours}"] * bool(ours)
         comparison = [f"same experiment: {same}"] * bool(same)
         print("\n    ".join([f"{place}: {name}", evidence, *known, *comparison, *current]))

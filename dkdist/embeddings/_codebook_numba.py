@@ -15,8 +15,8 @@ from dkdist._numba.elementary import f32, i32
 from dkdist._numba.points import read_only, set_arrays, total_weight
 
 TILE_POINTS = 64  # compared with a word at once (python benchmarks/papers/embeddings_seconds.py)
-MAX_COORDINATE = 2.0**50  # in units of the largest word; squares of larger ones overflow float32
-MAX_EXPONENT = 126  # of a power of 2 that is a normal float32, as is its inverse
+MAX_COORDINATE = 2.0**50  # in units of the largest word; larger squares overflow float32 (IEEE 754-2019)
+MAX_EXPONENT = 126  # of a power of 2 that is a normal float32, as is its inverse (IEEE 754-2019)
 
 
 def power_of_two_scale(values: F32) -> float:

@@ -63,7 +63,8 @@ TILE_ROWS, TILE_COLUMNS = 4, 2  # speed: python benchmarks/roofline.py embed
 TILE_SUMS = TILE_ROWS * TILE_COLUMNS  # speed: python benchmarks/roofline.py embed
 # Points and nodes per group, limited by the number of registers.
 LANES_PER_GROUP, NODES_PER_GROUP = (16, 5) if HAS_AVX512 else (8, 3)
-MIN_FUNCTION_ROWS = 8  # at least NODES_PER_GROUP, because full groups are written
+# At least NODES_PER_GROUP, because full groups are written (tests/densities/test_tensor_loops.py).
+MIN_FUNCTION_ROWS = 8
 
 
 @inline_jit(FINITE_FMA, early=False)

@@ -186,7 +186,7 @@ def _aliasing_error(measure: MixingMeasure, h: float, R: float) -> float:
 # Frequencies are clipped to this value, above which float32 phases have no correct digits; k changes by less than 7e-5
 # (tests/kernel/test_kernel_frequencies.py).
 MAX_FREQUENCY = 1e4
-N_BISECTIONS = 60  # halve the interval up to MAX_FREQUENCY to the rounding error of float64 numbers
+N_BISECTIONS = 60  # halve the interval up to MAX_FREQUENCY to the rounding error of float64 (IEEE 754-2019)
 _LN2 = float(np.log(2))  # compiled profiles are powers of two, see _profiles_numba.py
 
 Values = Callable[[F64], Any]

@@ -31,7 +31,8 @@ from dkdist.pairwise_matrices.divergence_params import DivergenceEstimator
 from dkdist.pairwise_matrices.nystroem_params import ComparedLandmarks, EmbeddedLandmarks, LandmarkRows
 from dkdist.sets import SampleSets
 
-MIN_SCORE = 1e-12  # with scores of 0, fewer candidates than landmarks could remain
+# With scores of 0, fewer candidates than landmarks could remain (tests/pairs/test_nystroem_sets.py).
+MIN_SCORE = 1e-12
 
 
 class Candidates(NamedTuple):

@@ -25,9 +25,8 @@ from dkdist.pairwise_matrices._tuning import ROW_VALUES_PER_TILE
 from dkdist.pairwise_matrices.divergence_params import SetPosition
 from dkdist.sets import SampleSetError, SampleSets
 
-MAX_DISTANCE = np.float32(
-    1e19
-)  # the square of a larger one exceeds float32; its kernel value is 0 in any case
+# The square of a larger distance exceeds float32 (IEEE 754-2019); its kernel value is 0 in any case.
+MAX_DISTANCE = np.float32(1e19)
 
 SquaredDistances = Callable[[SampleSets], F32]
 """Maps n sets to squared distances (n, R) float32 to R landmarks."""
