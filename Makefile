@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --editable
+INSTALL = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable
 
 .PHONY: demo test check network processors versions coverage chaos bench site clean
 

@@ -7,7 +7,7 @@ import sys
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _lazy_getattr, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from dkdist._base.parameter_checks import check_choice
 from dkdist._numba.arrays import I64, Array
-from dkdist._runtime.outcomes import MAX_LISTED_POSITIONS, SetWarning, WarningStep
-from dkdist._runtime.set_warnings import issue, warn_of_sets
+from dkdist._runtime.outcomes import MAX_LISTED_POSITIONS, SetWarning, WarningStep, issue
+from dkdist._runtime.set_warnings import warn_of_sets
 from dkdist.io import StoreFormatError
 from dkdist.io.lazy_sets import LazySets
 from dkdist.io.set_pieces import in_pieces

@@ -19,7 +19,8 @@ from sys import getsizeof
 from typing import Any
 
 from dkdist._numba.arrays import I64
-from dkdist._runtime.process import current_worker
+from dkdist._runtime.process import current_worker, warn
+from dkdist._utils.validation import find_user_call
 
 MAX_LISTED_POSITIONS = 10  # maximum number of sets listed in a message; origin unknown
 
@@ -141,3 +142,20 @@ def _portable(error: ValueError) -> ValueError:
 
 collected_warnings: ContextVar[list[SetWarning]] = ContextVar("collected_warnings")
 """Warnings of the running task."""
+
+
+def issue(warning: SetWarning) -> None:
+    """Warn at the line of the user, unless an earlier step of the same call has warned about the same sets.
+
+    A step that is not later than the last one belongs to another call, for example in a loop.
+    """
+    global _last_issued
+    subject = find_user_call(), warning.n_sets, warning.positions, warning.n_points
+    last_subject, last_step = _last_issued
+    _last_issued = subject, warning.step
+    if subject != last_subject or warning.step <= last_step:
+        warn(str(warning))
+
+
+_last_issued: tuple[object, int] = None, 0
+"""Call of the user and sets of the last warning, and its step."""

@@ -22,8 +22,7 @@ from typing import Any, Literal, Protocol, Self, TextIO
 
 from dkdist._numba.compilation import COMPILE_WATCH, compiling_text
 from dkdist._runtime._tuning import MIN_LOG_SECONDS
-from dkdist._runtime.outcomes import Outcome, SetWarning, merge_warnings
-from dkdist._runtime.set_warnings import issue
+from dkdist._runtime.outcomes import Outcome, SetWarning, issue, merge_warnings
 
 RunState = Literal["running", "compiling", "finished", "failed", "interrupted"]
 

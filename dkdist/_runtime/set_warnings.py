@@ -7,9 +7,8 @@ from time import monotonic
 from dask.callbacks import Callback
 
 from dkdist._runtime._tuning import MIN_WARNING_SECONDS
-from dkdist._runtime.outcomes import SetWarning, collected_warnings, merge_warnings
+from dkdist._runtime.outcomes import SetWarning, collected_warnings, issue, merge_warnings
 from dkdist._runtime.process import current_worker, warn
-from dkdist._utils.validation import find_user_call
 
 
 def warn_of_sets(warning: SetWarning, *, workers_warn: bool = True) -> None:
@@ -32,23 +31,6 @@ def warn_of_sets(warning: SetWarning, *, workers_warn: bool = True) -> None:
 
 _sent_seconds: dict[str, float] = {}
 """Times of the warnings of this worker by text."""
-
-
-def issue(warning: SetWarning) -> None:
-    """Warn at the line of the user, unless an earlier step of the same call has warned about the same sets.
-
-    A step that is not later than the last one belongs to another call, for example in a loop.
-    """
-    global _last_issued
-    subject = find_user_call(), warning.n_sets, warning.positions, warning.n_points
-    last_subject, last_step = _last_issued
-    _last_issued = subject, warning.step
-    if subject != last_subject or warning.step <= last_step:
-        warn(str(warning))
-
-
-_last_issued: tuple[object, int] = None, 0
-"""Call of the user and sets of the last warning, and its step."""
 
 
 class _Computations(Callback):

@@ -29,9 +29,8 @@ from dkdist.alignment._tuning import (
     N_RANDOM_SHIFTS,
 )
 from dkdist.kernels._tuning import TOTALS_RELATIVE_TOL
-from dkdist.kernels.kernel_checks import check_kernel
 from dkdist.kernels.kernel_sums import scaled, sums, sums_and_gradients
-from dkdist.kernels.registry import get_kernel
+from dkdist.kernels.registry import check_kernel, get_kernel
 
 
 def check_alignment_kernel(kernel: str, d: int, rotates: bool, totals: tuple[float, float]) -> str:

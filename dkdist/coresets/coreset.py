@@ -25,7 +25,7 @@ from dkdist.coresets import selection
 from dkdist.coresets._tuning import MEDIAN_SAMPLE_SIZE
 from dkdist.coresets.union import CoresetUnion
 from dkdist.kernels.inputs import PointsLike, as_points, as_weights
-from dkdist.kernels.kernel_checks import check_kernel
+from dkdist.kernels.registry import check_kernel
 from dkdist.sets import SampleSetError
 
 MIN_DELTA = 1e-300  # keeps 1 / delta within normal float64 numbers (tests/kernel/test_coreset.py)

@@ -22,7 +22,7 @@ from dkdist.coresets.union import (
     reduce_unions,
     thin_union,
 )
-from dkdist.kernels.kernel_checks import check_kernel, require_frequencies
+from dkdist.kernels.registry import check_kernel, require_frequencies
 from dkdist.sets import SampleSetError
 
 

@@ -49,11 +49,10 @@ from dkdist.coresets._tuning import (
 )
 from dkdist.kernels._random_numba import MAX_HALF_TURNS, float32_error
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, fourier_grid
-from dkdist.kernels.kernel_checks import require_frequencies
 from dkdist.kernels.kernel_distance import kernel_distance
 from dkdist.kernels.kernel_sums import summed_matrix, summed_sums
 from dkdist.kernels.mean_embedding_params import GridMeanSpec, RandomMeanSpec
-from dkdist.kernels.registry import MAX_FREQUENCY, get_kernel
+from dkdist.kernels.registry import MAX_FREQUENCY, get_kernel, require_frequencies
 from dkdist.sets import SampleSets
 
 RIDGES = 10.0 ** -np.arange(2, 15)

@@ -15,7 +15,7 @@ from dkdist._base.invalid_sets import require_nonnegative_weights
 from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed, median_seed
 from dkdist._numba.arrays import F32, F64
 from dkdist.coresets import selection
-from dkdist.kernels.kernel_checks import check_kernel
+from dkdist.kernels.registry import check_kernel
 from dkdist.sets import SampleSets
 
 

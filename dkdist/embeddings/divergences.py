@@ -161,7 +161,7 @@ def canonical_name(divergence: Any) -> Any:
 
 def normalization(divergence: Any, normalized: Any) -> float:
     """Return the factor of a divergence: 1/2 for ``normalized`` total variation, the integral of |p - q| / 2."""
-    if not check_bool("normalized", normalized):
+    if normalized is False or not check_bool("normalized", normalized):
         return 1.0
     if canonical_name(divergence) != "total-variation":
         raise ValueError(

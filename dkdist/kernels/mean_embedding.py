@@ -41,9 +41,8 @@ from dkdist.kernels._tuning import (
     WARN_KERNEL_ERROR,
 )
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, FourierGrid, fourier_grid
-from dkdist.kernels.kernel_checks import check_kernel, require_frequencies
 from dkdist.kernels.mean_embedding_params import GridMeanSpec, RandomMeanSpec
-from dkdist.kernels.registry import NORMAL_SAMPLERS, most_accurate_sampler
+from dkdist.kernels.registry import NORMAL_SAMPLERS, check_kernel, most_accurate_sampler, require_frequencies
 
 METHODS = ("auto", "fourier", *NORMAL_SAMPLERS)
 

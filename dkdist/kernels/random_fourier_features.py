@@ -50,7 +50,6 @@ from dkdist.kernels._tuning import (
     N_MEDIAN_RUNS,
     WARN_KERNEL_ERROR,
 )
-from dkdist.kernels.kernel_checks import check_kernel, require_frequencies
 from dkdist.kernels.random_fourier_params import (
     METHODS,
     FourierParameters,
@@ -58,7 +57,7 @@ from dkdist.kernels.random_fourier_params import (
     padded_length,
     zero_nan_rows,
 )
-from dkdist.kernels.registry import get_kernel
+from dkdist.kernels.registry import check_kernel, get_kernel, require_frequencies
 
 MAX_FINITE_PHASE = 1e30  # keeps all products of float32 phases finite (test_random_fourier_features.py)
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import require_same_names
 from dkdist.kernels.inputs import as_points, read_points, resolve_bandwidths
-from dkdist.kernels.kernel_checks import check_kernel
 from dkdist.kernels.kernel_sums import scaled, sums
+from dkdist.kernels.registry import check_kernel
 
 
 def witness(

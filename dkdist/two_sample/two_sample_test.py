@@ -32,8 +32,8 @@ from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import require_same_names
 from dkdist.kernels._tuning import MEDIAN_SAMPLE_SIZE
 from dkdist.kernels.inputs import Pair, PointsLike, read_points, resolve_bandwidth
-from dkdist.kernels.kernel_checks import check_kernel
 from dkdist.kernels.kernel_sums import scaled, sums
+from dkdist.kernels.registry import check_kernel
 from dkdist.two_sample._tuning import (
     COMBINED_TIE_TOL,
     CONSTANT_TOL,

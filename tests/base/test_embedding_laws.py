@@ -44,7 +44,7 @@ EMBEDDINGS = {
     "random-2": (2, dk.DivergenceEmbedding("chi2", frequencies="random", n_frequencies=4, random_state=5)),
     "own-2": (2, dk.DivergenceEmbedding(custom_kappa, bandwidth=[0.1, 0.3])),
     "marginal-5": (5, dk.DivergenceEmbedding("jensen-shannon")),
-    "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
+    "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=4)),
     "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),
     "joint-total-degree-4": (
         4,

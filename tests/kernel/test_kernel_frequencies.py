@@ -87,7 +87,7 @@ def test_kernel_error_of_other_kernels():
     [
         (
             dk.RandomFourierFeatures(8, kernel="energy"),
-            "kernel must be one of 'gaussian', .*'rational-quadratic'; got 'energy'",
+            "kernel must be one of 'gaussian', .*'rational-quadratic', 'triangle'; got 'energy'",
         ),
         (
             dk.RandomFourierFeatures(8, method="structured", kernel="laplace"),
