@@ -41,14 +41,27 @@ def mixture_figures(report: Any) -> str:
 
 def distance_figures(report: Any) -> str:
     tasks = {name: task["rows"] for name, task in report.items() if isinstance(task, dict) and "rows" in task}
-    return ", ".join(f"{name} {percent(rows['D2KE, best']['accuracy'])}" for name, rows in tasks.items())
+    accuracies = [f"{name} {percent(rows['D2KE, best']['accuracy'])}" for name, rows in tasks.items()]
+    slope = [f"error R^{report['theory']['slopes']['rms']:.2f}"] if "theory" in report else []
+    return ", ".join(accuracies + slope)
 
 
 def scene_figures(report: Any) -> str:
     return percent(report["rivals"]["Hellinger"]["accuracy"]["bands, random features"]["mean"])
 
 
-FIGURES: dict[str, tuple[list[str], Callable[[Any], str]]] = {  # arguments of a script, and its figures
+def density_figures(report: Any) -> str:
+    errors = [(row["setting"], row["errors"]["regressor"] / row["errors"]["mean"]) for row in report["rows"]]
+    return ", ".join(f"{setting} {ratio:.2f} times the error of the mean" for setting, ratio in errors)
+
+
+def image_figures(report: Any) -> str:
+    gradients = report["gradients"]
+    rows = {name: row for name, row in gradients[gradients["best"]].items() if name.startswith("D = ")}
+    return means(rows, {name: f"error with {name}" for name in rows})
+
+
+FIGURES: dict[str, tuple[list[str], Callable[[Any], str]]] = {  # arguments of a quick run, and its figures
     "gram_published.py": (
         [],
         lambda r: means(
@@ -57,22 +70,14 @@ FIGURES: dict[str, tuple[list[str], Callable[[Any], str]]] = {  # arguments of a
         ),
     ),
     "mixture.py": ([], mixture_figures),
-    "density_regression.py": (
-        [],
-        lambda r: ", ".join(f"{k} {v['ratio']:.2f}" for k, v in r["settings"].items()),
-    ),
-    "cats_dogs.py": (
-        ["gradients"],
-        lambda r: means(r["gradients"][r["gradients"]["best"]], {"D = 200": "error"}),
-    ),
+    "density_regression.py": ([], density_figures),
+    "cats_dogs.py": (["gradients"], image_figures),
     "scenes.py": (["--only", "Hellinger"], scene_figures),
     "distances.py": (["theory", "splice", "mnist_sift"], distance_figures),
     "kernel_distance.py": (
         [],
         lambda r: ", ".join(
-            f"{method} n^{growth['fits'][0]['exponent']:.1f}"
-            for method, growth in r["growth"].items()
-            if growth["fits"]
+            f"{method} n^{growth['median']:.1f}" for method, growth in r["growth"].items() if growth["fits"]
         ),
     ),
     "shapes.py": ([], lambda r: f"bull's eye {r['re-ranked']['all']:.1f}"),
