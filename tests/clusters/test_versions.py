@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
+import dkdist as dk
 from dkdist._runtime import cluster as versions
 from dkdist._runtime import cluster as waiting
 from dkdist._runtime.blocks import row_blocks
@@ -115,7 +116,7 @@ def test_different_versions_raise(cluster: LocalCluster, tmp_path: Path) -> None
         (bad,) = set(client.nthreads()) - {good}
         (line,) = [line for line in str(error.value).splitlines() if line.startswith(f"  {bad}: ")]
         expected = (
-            "dkdist 0.1.0 (client), missing (worker)",
+            f"dkdist {dk.__version__} (client), missing (worker)",
             "(client), 0.1 (worker)",
             "(client), 2.7 (worker)",
         )
