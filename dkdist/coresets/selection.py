@@ -157,8 +157,6 @@ def distance_feature_params(centre: F64, widths: F64, params: CoresetParams) -> 
 def _random_params(centre: tuple[float, ...], size: int, seed: int, params: CoresetParams) -> RandomMeanSpec:
     """Return parameters of up to ``size`` random features, equally many for each bandwidth."""
     unit = 2 * len(params.sigmas)
-    if unit > size:
-        raise ValueError(f"sigma must be at most {size // 2} bandwidths; got {len(params.sigmas)}.")
     n_components = size // unit * unit
     return RandomMeanSpec(centre, params.sigmas, n_components, "orthogonal", seed, kernel=params.kernel)
 
@@ -175,6 +173,9 @@ def check_sigma(sigma: Any) -> tuple[float, ...] | None:
             "sigma must be a positive number, a sequence of them (their kernels are added) or 'median'; got an array "
             f"of shape {np.shape(sigma)}."
         )
+    max_sigmas = min(N_RANDOM_FEATURES, N_DISTANCE_FEATURES) // 2  # each has a pair of random features
+    if len(sigma) > max_sigmas:
+        raise ValueError(f"sigma must be at most {max_sigmas} bandwidths; got {len(sigma)}.")
     return tuple(check_positive("sigma", value) for value in np.asarray(sigma).tolist())
 
 
