@@ -10,7 +10,7 @@ from dask.distributed import Client
 from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import LeaveOneOut, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
@@ -69,25 +69,17 @@ def test_coefficients_are_a_ridge_of_cosine_means(responses, bandwidth, n_basis)
 
 
 def test_the_bandwidth_minimises_the_leave_one_out_error():
-    model = dk.DensityRegressor(MOMENTS, n_basis=16, alphas=1.0, domain="unit").fit(
-        INPUTS, [np.clip(y, 0, 1) for y in RESPONSES]
-    )
-    C = cosine_means([np.clip(y, 0, 1) for y in RESPONSES], np.zeros(1), np.ones(1), 16)
+    responses = [np.clip(y, 0, 1) for y in RESPONSES]
+    model = dk.DensityRegressor(MOMENTS, n_basis=16, alphas=1.0, domain="unit").fit(INPUTS, responses)
+    C = cosine_means(responses, np.zeros(1), np.ones(1), 16)
     Z = model.embedding_.transform(INPUTS).astype(float)
-    held_out = np.array(
-        [
-            Ridge(1.0).fit(np.delete(Z, i, 0), np.delete(C, i, 0)).predict(Z[i : i + 1])[0]
-            for i in range(len(Z))
-        ]
-    )
+    held_out = cross_val_predict(Ridge(1.0), Z, C, cv=LeaveOneOut())
 
     def error(h):
         g = damping(1, 16, h)
         return ((g * held_out) ** 2 - 2 * g * held_out * C).sum()
 
-    single = (
-        dk.L2Embedding(n_basis=16, domain="unit").fit([np.clip(y, 0, 1) for y in RESPONSES]).bandwidth_[0]
-    )
+    single = dk.L2Embedding(n_basis=16, domain="unit").fit(responses).bandwidth_[0]
     errors = [error(h) for h in np.geomspace(single / 4, 2 * single, 300)]
     # candidates are 9 % apart, so that the best one is nearly as good as the best of a fine grid
     assert error(model.bandwidth_[0]) <= min(errors) + 0.01 * (max(errors) - min(errors))
@@ -147,9 +139,8 @@ def test_predictions_are_nearer_to_the_true_densities_than_the_mean(name):
     cell = (2 * s.bound / s.n_nodes) ** s.d
     p = np.array([s.density(v, nodes) for v in t[n_train:]])
     f = np.array([density.pdf(nodes) for density in model.predict(inputs[n_train:])])
-    np.testing.assert_allclose(
-        f.sum(axis=1) * cell, 1, atol=0.02
-    )  # of the midpoint rule at the edge of the domain
+    edge_of_the_domain = 0.02  # error of the midpoint rule
+    np.testing.assert_allclose(f.sum(axis=1) * cell, 1, atol=edge_of_the_domain)
     error = ((f - p) ** 2).sum(axis=1) * cell
     mean_error = ((model.mean_density_.pdf(nodes) - p) ** 2).sum(axis=1) * cell
     gain = mean_error - error
@@ -188,13 +179,8 @@ def test_errors_are_sums_over_pairs_of_points(weighted):
 
 def test_score_weights_and_ratio():
     model = dk.DensityRegressor(MOMENTS, random_state=0).fit(INPUTS, RESPONSES)
-    errors = squared_errors(
-        model.basis_,
-        model.predict(INPUTS),
-        model.mean_density_,
-        dk.SampleSets.from_arrays(RESPONSES).rebased(model._origin),
-        0,
-    )
+    sets = dk.SampleSets.from_arrays(RESPONSES).rebased(model._origin)
+    errors = squared_errors(model.basis_, model.predict(INPUTS), model.mean_density_, sets, 0)
     w = RNG.uniform(0, 2, len(T))
     expected = 1 - (w @ errors[:, 0]) / (w @ errors[:, 1])
     np.testing.assert_allclose(model.score(INPUTS, RESPONSES, w), expected, rtol=1e-12)
@@ -296,25 +282,32 @@ def test_invalid_parameters_raise(params, message):
 
 
 def test_invalid_pairs_raise():
-    model = dk.DensityRegressor(random_state=0)
-    with pytest.raises(ValueError, match="y must have one response set for each of the 80 sets of X; got 79"):
-        model.fit(INPUTS, RESPONSES[1:])
-    with pytest.raises(ValueError, match=r"y must have 1 to 3 dimensions; got 4\. Reduce it \(SetPCA\)"):
-        model.fit(INPUTS, [np.zeros((5, 4))] * 80)
-    with pytest.raises(ValueError, match="y must vary in every dimension; got the same value of dimension 1"):
-        model.fit(INPUTS, [np.c_[y, np.ones(20)] for y in RESPONSES])
-    with pytest.raises(ValueError, match="X must have at least 2 sets with a weight above 0; got 1"):
-        model.fit(INPUTS, RESPONSES, np.eye(80)[0])
-    ids = np.arange(80)
+    model, ids = dk.DensityRegressor(random_state=0), np.arange(80)
+    fitted = dk.DensityRegressor(random_state=0).fit(INPUTS, RESPONSES)
     X, Y = (dk.SampleSets.from_arrays(s).labelled(ids=i) for s, i in ((INPUTS, ids), (RESPONSES, ids[::-1])))
-    with pytest.raises(ValueError, match=r"y must have the ids of X in the same order; got .*79.* \(set 0\)"):
-        model.fit(X, Y)
-    with pytest.raises(dk.SampleSetError, match=r"NaN|finite"):
-        model.fit(INPUTS, [*RESPONSES[1:], np.full((2, 1), np.nan)])
-    model.fit(INPUTS, RESPONSES)
-    with pytest.raises(dk.SampleSetError, match="set 2 of y must have at least 2 points"):
-        model.score(INPUTS[:3], [*RESPONSES[:2], RESPONSES[2][:1]])
-    with pytest.raises(dk.SampleSetError, match=r"must have 1 dimension\(s\), as in fit; got 2"):
-        model.score(INPUTS, PLANES)
-    with pytest.raises(dk.SampleSetError, match=r"must have 2 dimension\(s\), as in fit; got 1"):
-        model.predict(RESPONSES)
+    constant = [np.c_[y, np.ones(20)] for y in RESPONSES]
+    for call, arguments, message in (
+        (
+            model.fit,
+            (INPUTS, RESPONSES[1:]),
+            "y must have one response set for each of the 80 sets of X; got 79",
+        ),
+        (
+            model.fit,
+            (INPUTS, [np.zeros((5, 4))] * 80),
+            r"y must have 1 to 3 dimensions; got 4\. Reduce it \(SetP",
+        ),
+        (model.fit, (INPUTS, constant), "y must vary in every dimension; got the same value of dimension 1"),
+        (
+            model.fit,
+            (INPUTS, RESPONSES, np.eye(80)[0]),
+            "X must have at least 2 sets with a weight .*; got 1",
+        ),
+        (model.fit, (X, Y), r"y must have the ids of X in the same order; got .*79.* \(set 0\)"),
+        (model.fit, (INPUTS, [*RESPONSES[1:], np.full((2, 1), np.nan)]), r"NaN|finite"),
+        (fitted.score, (INPUTS[:2], [RESPONSES[0], [[1.0]]]), "set 1 of y must have at least 2 points"),
+        (fitted.score, (INPUTS, PLANES), r"must have 1 dimension\(s\), as in fit; got 2"),
+        (fitted.predict, (RESPONSES,), r"must have 2 dimension\(s\), as in fit; got 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call(*arguments)
