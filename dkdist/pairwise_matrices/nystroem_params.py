@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -202,9 +202,8 @@ class NystroemParams(Params["NystroemFeatures"]):
 
 def squared_distance_function(source: Any) -> SquaredDistances:
     """Return the function of materialized landmarks that gives squared distances; distances of objects are squared."""
-    if hasattr(source, "squared_distances"):
-        function: SquaredDistances = source.squared_distances
-        return function
+    if isinstance(source, (RowDistances, PairDivergences)):
+        return source.squared_distances
     return lambda sets: np.square(np.minimum(source.distances(sets), MAX_DISTANCE))
 
 
@@ -233,22 +232,20 @@ class AdditiveNystroemFeatures(NystroemFeatures):
 
     def row_sum(self, n_points: int, weight: float) -> RowSum:
         """Return an accumulator for the row (R,) of one set that is read in pieces."""
-        return _NystroemRowSum(self, self._source, n_points, weight)
+        return _NystroemRowSum(self, self._source, self._source.embedding.row_sum(n_points, weight))
 
 
-class _NystroemRowSum:
-    def __init__(
-        self, features: NystroemFeatures, source: RowDistances, n_points: int, weight: float
-    ) -> None:
-        self._features, self._source = features, source
-        self._sum = source.embedding.row_sum(n_points, weight)
+class _NystroemRowSum(NamedTuple):
+    features: NystroemFeatures
+    source: RowDistances
+    embedding_sum: RowSum
 
     def add(self, points: F32, weights: F32 | None) -> None:
         """Add the next points (m, d) and their weights (m,)."""
-        self._sum.add(points, weights)
+        self.embedding_sum.add(points, weights)
 
     def row(self) -> F32:
         """Return the row (R,) of all points added."""
-        squares = np.empty((1, len(self._source.spec.landmarks)), np.float32)
-        self._source.fill(self._sum.row()[None], squares)
-        return self._features.features(squares).reshape(-1)
+        squares = np.empty((1, len(self.source.spec.landmarks)), np.float32)
+        self.source.fill(self.embedding_sum.row()[None], squares)
+        return self.features.features(squares).reshape(-1)
