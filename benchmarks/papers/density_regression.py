@@ -91,20 +91,18 @@ SETTINGS = {
 def smoothed_densities(train: Any, responses: Any, test: Any) -> list[dk.PredictedDensity]:
     """Predict by kernel smoothing of the coefficients of the responses."""
     basis = dk.L2Embedding(structure="joint").fit(responses)
-    rows = dk.SetSmoother().fit(train, basis.transform(responses)).predict(test)
-    low, high = (np.array(side) + basis.origin_ for side in (basis.spec_.domain.low, basis.spec_.domain.high))
-    shape = (basis.n_basis_,) * len(low)
-    return [dk.PredictedDensity(row.reshape(shape), low, high) for row in rows]
+    return projected_series(basis, dk.SetSmoother().fit(train, basis.transform(responses)).predict(test))
 
 
 def sample_densities(responses: Any) -> list[dk.PredictedDensity]:
     """Estimate the density of each response, by the same projected series."""
     basis = dk.L2Embedding(structure="joint").fit(responses)
+    return projected_series(basis, basis.transform(responses).astype(float))
+
+
+def projected_series(basis: dk.L2Embedding, rows: np.ndarray) -> list[dk.PredictedDensity]:
     low, high = (np.array(side) + basis.origin_ for side in (basis.spec_.domain.low, basis.spec_.domain.high))
-    shape = (basis.n_basis_,) * len(low)
-    return [
-        dk.PredictedDensity(row.astype(float).reshape(shape), low, high) for row in basis.transform(responses)
-    ]
+    return [dk.PredictedDensity(row.reshape((basis.n_basis_,) * len(low)), low, high) for row in rows]
 
 
 def run(name: str, n_train: int, n_test: int, n_points: int, seed: int = 0) -> dict[str, Any]:

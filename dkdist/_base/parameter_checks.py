@@ -61,6 +61,19 @@ def check_real_array(name: str, values: Any) -> F64:
     return as_real_array(name, values).astype(np.float64, copy=False)
 
 
+def check_set_targets(y: Any, n_sets: int) -> F64:
+    """Return finite targets (n,) or (n, t) of sets; errors name the set."""
+    targets = check_real_array("y", y)
+    if targets.ndim not in (1, 2) or len(targets) != n_sets or targets.size == 0:
+        raise ValueError(
+            f"y must have one target for each of the {n_sets} sets of X; got shape {targets.shape}."
+        )
+    if not np.isfinite(targets).all():
+        i = int(np.argmin(np.isfinite(targets).reshape(n_sets, -1).all(axis=1)))
+        raise ValueError(f"y must be finite; got {targets[i]} (set {i}). Drop sets without a target.")
+    return targets
+
+
 def require_symmetric(name: str, matrix: F64, tolerance: float, advice: str) -> None:
     """Raise unless a square matrix is symmetric up to ``tolerance`` times its largest entry."""
     gap = np.abs(matrix - matrix.T)

@@ -33,8 +33,8 @@ from dkdist.kernels.kernel_sums import scaled, sums, sums_and_gradients
 from dkdist.kernels.registry import check_kernel, get_kernel
 
 
-def check_alignment_kernel(kernel: str, d: int, rotates: bool, totals: tuple[float, float]) -> str:
-    """Return the name of a kernel that supports the transformation of weighted points in d dimensions."""
+def check_alignment_kernel(kernel: str, d: int, rotates: bool, totals: tuple[float, float]) -> None:
+    """Raise ValueError unless the kernel supports the transformation of weighted points in d dimensions."""
     check_kernel(kernel, "dvalue")
     record = get_kernel(kernel)
     if rotates and record.metric != "euclidean":
@@ -55,7 +55,6 @@ def check_alignment_kernel(kernel: str, d: int, rotates: bool, totals: tuple[flo
             f"weights of Q and P must have equal sums for kernel={kernel!r}; got {totals[0]:.6g} and {totals[1]:.6g}. "
             "Normalise the weights or pass another kernel."
         )
-    return kernel
 
 
 class Overlap(NamedTuple):

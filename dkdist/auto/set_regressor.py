@@ -11,7 +11,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.inputs import SetsLike, check_sets
-from dkdist._base.parameter_checks import check_real_array
+from dkdist._base.parameter_checks import check_set_targets
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.auto.conformal import PredictionIntervals, fit_intervals
@@ -81,14 +81,8 @@ class SetRegressor(RegressorMixin, SetLearner):
     ) -> SetRegressor:
         """Select and fit a model; ``y`` is (n,) or (n, n_targets), other parameters as in `SetClassifier.fit`."""
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
-        sets, targets = check_sets(X, text=True), check_real_array("y", y)
-        if len(targets) != len(sets) or targets.ndim not in (1, 2):
-            raise ValueError(
-                f"y must have one target for each of the {len(sets)} sets of X; got shape {targets.shape}."
-            )
-        if not np.isfinite(targets).all():
-            i = int(np.argmin(np.isfinite(targets).reshape(len(targets), -1).all(axis=1)))
-            raise ValueError(f"y must be finite; got {targets[i]} (set {i}). Drop sets without a target.")
+        sets = check_sets(X, text=True)
+        targets = check_set_targets(y, len(sets))
         weights = check_weights(sample_weight, len(sets))
         self.single_ = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
-from dkdist._base.array_record import ArrayRecord
+from dkdist._base.array_record import Matrix
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.inputs import SetsLike, check_sets
 from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed, is_literal
@@ -32,27 +32,15 @@ from dkdist.embeddings.divergences import DIVERGENCES, canonical_name
 from dkdist.sets import SampleSets
 
 
-@serializable("Words")
-@dataclass(frozen=True, eq=False)
-class Words(ArrayRecord):
-    """Words (n_words, d) float32, relative to the origin of ``fit``."""
-
-    centres: F32
-
-    def check_loaded(self) -> None:
-        """Raise ValueError unless the words are a nonempty matrix of float32."""
-        if self.centres.ndim != 2 or 0 in self.centres.shape or self.centres.dtype != np.float32:
-            raise ValueError(
-                f"words must be a nonempty float32 matrix; got {self.centres.dtype} {self.centres.shape}"
-            )
-
-
 @serializable("CodebookSpec")
 @dataclass(frozen=True)
 class CodebookSpec(Params["CodebookParameters"]):
-    """Parameters of a codebook embedding; without ``frequencies`` (of the spectral measure) rows are the fractions."""
+    """Parameters of a codebook embedding, with words (n_words, d) relative to the origin of ``fit``.
 
-    words: Words
+    Without ``frequencies`` (of the spectral measure), rows are the fractions.
+    """
+
+    words: Matrix
     frequencies: tuple[float, ...] | None = None
     masses: tuple[float, ...] | None = None
     domain: None = None
@@ -60,22 +48,22 @@ class CodebookSpec(Params["CodebookParameters"]):
     @property
     def n_dims(self) -> int:
         """Dimension d of the points."""
-        return int(self.words.centres.shape[1])
+        return int(self.words.values.shape[1])
 
     @property
     def n_features(self) -> int:
         """Length m of a set's row."""
-        return len(self.words.centres) * (1 if self.frequencies is None else n_parts(self.frequencies))
+        return len(self.words) * (1 if self.frequencies is None else n_parts(self.frequencies))
 
     def _build(self) -> CodebookParameters:
-        return CodebookParameters(self, [()], len(self.words.centres))
+        return CodebookParameters(self, [()], len(self.words))
 
 
 class CodebookParameters(CellFeatures[CodebookSpec]):
     """Fitted parameters of a `CodebookSpec`."""
 
     def _compute(self, group: tuple[int, ...], sets: SampleSets, spans: I64) -> F32:
-        return word_fractions(sets.relative, spans, sets.weights, self.spec.words.centres)
+        return word_fractions(sets.relative, spans, sets.weights, self.spec.words.values)
 
 
 class CodebookEmbedding(SetEmbedding):
@@ -167,7 +155,7 @@ class CodebookEmbedding(SetEmbedding):
         sets, seed = check_sets(X), draw_seed(self.random_state)
         summary = self._summarize_fit_sets(sets, None, sampled=True)
         assert summary.sample is not None
-        self.spec_ = CodebookSpec(Words(cluster_centres(summary.sample, n_words, seed)), *map_params)
+        self.spec_ = CodebookSpec(Matrix(cluster_centres(summary.sample, n_words, seed)), *map_params)
         return self
 
     def _map_params(self) -> tuple[Any, ...]:
@@ -183,7 +171,7 @@ class CodebookEmbedding(SetEmbedding):
     @property
     def words_(self) -> F64:
         """Words (n_words, d), in the coordinates of the data."""
-        return np.asarray(self.spec_.words.centres + self.origin_)
+        return np.asarray(self.spec_.words.values + self.origin_)
 
 
 def cluster_centres(sample: PooledSample, n_clusters: int, seed: int) -> F32:
@@ -192,7 +180,10 @@ def cluster_centres(sample: PooledSample, n_clusters: int, seed: int) -> F32:
     if weights is not None:
         points, weights = points[weights > 0], weights[weights > 0]
     rows = random_subset(len(points), POINTS_PER_WORD * n_clusters, seed)
-    n_distinct = _count_distinct(points, n_clusters)
+    # a few points have enough distinct ones, unless points are repeated
+    n_distinct = len(np.unique(points[: 2 * n_clusters], axis=0))
+    if n_distinct < n_clusters:
+        n_distinct = len(np.unique(points, axis=0))
     if n_distinct < n_clusters:
         raise ValueError(
             f"n_words must be at most {n_distinct}, the number of distinct points in a sample of {len(points):,}; got "
@@ -205,11 +196,3 @@ def cluster_centres(sample: PooledSample, n_clusters: int, seed: int) -> F32:
     with one_blas_thread(), threadpool_limits(1, user_api="openmp"):
         kmeans.fit(points[rows] * scale, sample_weight=None if weights is None else weights[rows])
     return np.asarray(kmeans.cluster_centers_ / scale, np.float32)
-
-
-def _count_distinct(points: F32, enough: int) -> int:
-    """Return the number of distinct points; any number from ``enough`` on if there are at least that many."""
-    n_first = len(
-        np.unique(points[: 2 * enough], axis=0)
-    )  # a short run has enough, unless points are repeated
-    return n_first if n_first >= enough else len(np.unique(points, axis=0))

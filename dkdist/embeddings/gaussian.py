@@ -9,37 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.embedding import SetEmbedding
-from dkdist._base.inputs import DataSummary, Sets, SetsLike, common_units
+from dkdist._base.inputs import DataSummary, Sets, SetsLike
 from dkdist._base.parameter_checks import check_positive
-from dkdist._base.params import Params
 from dkdist._numba.arrays import F32
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings.gaussian_fits import LEDOIT_WOLF, check_shrinkage, fit_gaussians
+from dkdist.embeddings.standardized import StandardizedEmbedding, StandardizedParams
 from dkdist.sets import SampleSets
 
 
 @serializable("GaussianSpec")
 @dataclass(frozen=True)
-class GaussianSpec(Params[Any]):
+class GaussianSpec(StandardizedParams):
     """Parameters of a Gaussian embedding of points (x - centre) / scale.
 
     ``shrinkage`` is a fraction, or None for that of Ledoit and Wolf.
     """
 
-    centre: tuple[float, ...]
-    scale: tuple[float, ...]
     shrinkage: float | None
     reg_covar: float
-
-    @property
-    def n_dims(self) -> int:
-        """Dimension d of the points."""
-        return len(self.centre)
-
-    @property
-    def domain(self) -> None:
-        """None: the domain is unbounded."""
 
     @property
     def n_features(self) -> int:
@@ -62,7 +50,7 @@ class GaussianSpec(Params[Any]):
         return np.concatenate([mean, upper], axis=1).astype(np.float32)
 
 
-class GaussianEmbedding(SetEmbedding):
+class GaussianEmbedding(StandardizedEmbedding):
     """Embed sets by the mean and the logarithm of the covariance of Gaussian distributions fitted to them.
 
     Points are first standardised, (x - centre) / scale, as in `MomentEmbedding`. With mean m and regularised covariance
@@ -147,7 +135,5 @@ class GaussianEmbedding(SetEmbedding):
         return super().fit(X)
 
     def _fit(self, sets: Sets, summary: DataSummary) -> GaussianSpec:
-        centre, self.scale_ = common_units(sets, summary.bad)
-        self.centre_ = centre + self.origin_
-        units = tuple(centre.tolist()), tuple(self.scale_.tolist())
+        units = self._fit_units(sets, summary)
         return GaussianSpec(*units, check_shrinkage(self.shrinkage), float(self.reg_covar))

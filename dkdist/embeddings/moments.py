@@ -9,35 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.embedding import SetEmbedding
 from dkdist._base.influence import weight_fractions
-from dkdist._base.inputs import DataSummary, Sets, SetsLike, common_units
+from dkdist._base.inputs import DataSummary, Sets, SetsLike
 from dkdist._base.parameter_checks import check_choice
-from dkdist._base.params import ChunkedRowSum, Params, iter_chunks, set_spans
+from dkdist._base.params import ChunkedRowSum, iter_chunks, set_spans
 from dkdist._numba.arrays import F32, F64
 from dkdist._numba.points import are_long
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings._moments_numba import moments
+from dkdist.embeddings.standardized import StandardizedEmbedding, StandardizedParams
 from dkdist.sets import SampleSets
 
 
 @serializable("MomentSpec")
 @dataclass(frozen=True)
-class MomentSpec(Params[Any]):
+class MomentSpec(StandardizedParams):
     """Parameters of a moment embedding: moments up to ``degree`` of (x - centre) / scale."""
 
-    centre: tuple[float, ...]
-    scale: tuple[float, ...]
     degree: int
-
-    @property
-    def n_dims(self) -> int:
-        """Dimension d of the points."""
-        return len(self.centre)
-
-    @property
-    def domain(self) -> None:
-        """None: the domain is unbounded."""
 
     @property
     def n_features(self) -> int:
@@ -127,7 +116,7 @@ class PooledMoments:
         return self._row.astype(np.float32)
 
 
-class MomentEmbedding(SetEmbedding):
+class MomentEmbedding(StandardizedEmbedding):
     """Embed sets by their mean, or their mean and covariance: a baseline for other embeddings.
 
     Points are first standardised, (x - centre) / scale, so that rows do not depend on the units of the dimensions. The
@@ -194,6 +183,4 @@ class MomentEmbedding(SetEmbedding):
         return super().fit(X)
 
     def _fit(self, sets: Sets, summary: DataSummary) -> MomentSpec:
-        centre, self.scale_ = common_units(sets, summary.bad)
-        self.centre_ = centre + self.origin_
-        return MomentSpec(tuple(centre.tolist()), tuple(self.scale_.tolist()), int(self.degree))
+        return MomentSpec(*self._fit_units(sets, summary), int(self.degree))

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.embedding import SetEmbedding
 from dkdist._base.influence import weight_fractions
-from dkdist._base.inputs import DataSummary, Sets, common_units
-from dkdist._base.params import Params
+from dkdist._base.inputs import DataSummary, Sets
 from dkdist._numba.arrays import F32, F64, Array
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings._tuning import BATCH_VALUES, MAX_COLUMN_VALUES
+from dkdist.embeddings.standardized import StandardizedEmbedding, StandardizedParams
 from dkdist.sets import SampleSets
 
 LEVELS = np.array([0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])  # level 0 is the minimum, level 1 the maximum
@@ -24,20 +23,8 @@ N_STATISTICS = 2 + len(LEVELS)  # statistics per dimension
 
 @serializable("SummarySpec")
 @dataclass(frozen=True)
-class SummarySpec(Params[Any]):
+class SummarySpec(StandardizedParams):
     """Parameters of a summary embedding: the units (x - centre) / scale of each dimension."""
-
-    centre: tuple[float, ...]
-    scale: tuple[float, ...]
-
-    @property
-    def n_dims(self) -> int:
-        """Dimension d of the points."""
-        return len(self.centre)
-
-    @property
-    def domain(self) -> None:
-        """None: the domain is unbounded."""
 
     @property
     def n_features(self) -> int:
@@ -147,7 +134,7 @@ def _ramps(y: F64, u: F64) -> list[tuple[F64, F64, F64]]:
     return [minimum, *ramps, (below, top, slope)]
 
 
-class SummaryEmbedding(SetEmbedding):
+class SummaryEmbedding(StandardizedEmbedding):
     """Embed sample sets by summaries of each dimension, and the logarithm of the size of the set.
 
     A row holds, for each dimension, the mean, the standard deviation (divisor n), the minimum, the quantiles at 0.05,
@@ -207,6 +194,4 @@ class SummaryEmbedding(SetEmbedding):
         self.on_error = on_error
 
     def _fit(self, sets: Sets, summary: DataSummary) -> SummarySpec:
-        centre, self.scale_ = common_units(sets, summary.bad)
-        self.centre_ = centre + self.origin_
-        return SummarySpec(tuple(centre.tolist()), tuple(self.scale_.tolist()))
+        return SummarySpec(*self._fit_units(sets, summary))

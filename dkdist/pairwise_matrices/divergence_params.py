@@ -7,7 +7,7 @@ two sets, and bitwise not on their order if the divergence is symmetric.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,14 +46,6 @@ class DivergenceEstimator(Protocol):
 
     def pair(self, a: Any, b: Any) -> float:
         """Estimate the divergence of two prepared sets."""
-
-
-@runtime_checkable
-class BatchEstimator(DivergenceEstimator, Protocol):
-    """Interface of fitted estimators that compare all pairs of two blocks at once."""
-
-    def matrix(self, a: list[Any], b: list[Any]) -> F64:
-        """Estimate the divergences (len(a), len(b)) of prepared sets."""
 
 
 @serializable("KNNEntropyJS")

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances
 
 from dkdist._base._tuning import MAX_SAMPLE_SETS
+from dkdist._base.array_record import Matrix
 from dkdist._base.embedding import transform_sets
 from dkdist._base.inputs import DataSummary, Sets
 from dkdist._base.parameter_checks import round_to_float32
@@ -28,7 +30,7 @@ from dkdist.distances.distance_embedding_params import DistanceSpec, Landmarks
 from dkdist.distances.registry import warn_unequal_columns
 from dkdist.distances.scales import leverage_scores, pairwise_distances, sample_objects
 from dkdist.pairwise_matrices.divergence_params import DivergenceEstimator
-from dkdist.pairwise_matrices.nystroem_params import ComparedLandmarks, EmbeddedLandmarks, LandmarkRows
+from dkdist.pairwise_matrices.nystroem_params import ComparedLandmarks, EmbeddedLandmarks
 from dkdist.sets import SampleSets
 
 # With scores of 0, fewer candidates than landmarks could remain (tests/pairs/test_nystroem_sets.py).
@@ -49,22 +51,9 @@ def embedded_candidates(spec: Any, sets: Sets, summary: DataSummary, n: int, see
     rng = np.random.default_rng([seed, RngStream.OBJECTS, 1])
     positions = np.sort(rng.permutation(valid)[: max(n, MAX_SAMPLE_SETS)])
     rows = np.asarray(transform_sets(spec, sets[positions], "candidate_rows", skip=False))
-    return Candidates(
-        positions,
-        _squared_distances(rows),
-        lambda chosen: EmbeddedLandmarks(spec, LandmarkRows(rows[chosen])),
-    )
-
-
-def _squared_distances(rows: Any) -> F64:
-    """Return squared distances (C, C) of rows, in float64 relative to their mean."""
-    x = rows - rows.mean(axis=0, dtype=np.float64)
-    norms = np.einsum("ij,ij->i", x, x)
     with one_blas_thread():  # more threads would change the last bits
-        products = x @ x.T
-    squares = np.maximum(norms[:, None] + norms - 2 * products, 0)
-    np.fill_diagonal(squares, 0)
-    return np.asarray(squares)
+        squares = euclidean_distances(rows - rows.mean(axis=0, dtype=np.float64), squared=True)
+    return Candidates(positions, squares, lambda chosen: EmbeddedLandmarks(spec, Matrix(rows[chosen])))
 
 
 def object_candidates(distance: Distance, sets: Sets, summary: DataSummary, n: int, seed: int) -> Candidates:

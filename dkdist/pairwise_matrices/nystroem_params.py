@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist._base.array_record import ArrayRecord
+from dkdist._base.array_record import Matrix
 from dkdist._base.invalid_sets import RowError
 from dkdist._base.params import Domain, EmbeddingWrapperParams, FittedParams, Params, RowSum
 from dkdist._numba.arrays import F32, F64
@@ -23,6 +23,7 @@ from dkdist.distances._distance_embedding_numba import fill_features
 from dkdist.distances.distance_embedding_params import DistanceSpec, Landmarks, MixingMatrix
 from dkdist.pairwise_matrices._tuning import ROW_VALUES_PER_TILE
 from dkdist.pairwise_matrices.divergence_params import SetPosition
+from dkdist.pairwise_matrices.tiles import rectangle, square
 from dkdist.sets import SampleSetError, SampleSets
 
 # The square of a larger distance exceeds float32 (IEEE 754-2019); its kernel value is 0 in any case.
@@ -32,33 +33,20 @@ SquaredDistances = Callable[[SampleSets], F32]
 """Maps n sets to squared distances (n, R) float32 to R landmarks."""
 
 
-@serializable("LandmarkRows")
-@dataclass(frozen=True, eq=False)
-class LandmarkRows(ArrayRecord):
-    """Rows (R, m) of the landmarks."""
-
-    rows: F32
-
-
 @serializable("EmbeddedLandmarks")
 @dataclass(frozen=True)
 class EmbeddedLandmarks(EmbeddingWrapperParams["RowDistances"]):
     """Landmarks as rows of an embedding, whose squared Euclidean distances are the squared distances of sets."""
 
     embedding: Any
-    landmarks: LandmarkRows
+    landmarks: Matrix
 
     def __post_init__(self) -> None:
-        shape = self.landmarks.rows.shape
+        shape = self.landmarks.values.shape
         if len(shape) != 2 or shape[1] != self.embedding.n_features:
             raise ValueError(
                 f"rows of landmarks must have {self.embedding.n_features} columns; got shape {shape}"
             )
-
-    @property
-    def n_landmarks(self) -> int:
-        """Number R of landmarks."""
-        return len(self.landmarks.rows)
 
     @property
     def domain(self) -> Domain | None:
@@ -79,14 +67,14 @@ class RowDistances(FittedParams[EmbeddedLandmarks]):
 
     def __init__(self, spec: EmbeddedLandmarks) -> None:
         self.spec, self.embedding = spec, spec.embedding.materialize()
-        rows = spec.landmarks.rows
+        rows = spec.landmarks.values
         self._centre = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
         centred = rows - self._centre
         self._squares, self._factor = _squared_norms(centred), deterministic_factor(centred.T)
 
     def squared_distances(self, sets: SampleSets) -> F32:
         """Return squared distances (n_sets, R) float32; a tile of sets is embedded at a time, to limit memory."""
-        out = np.empty((len(sets), self.spec.n_landmarks), np.float32)
+        out = np.empty((len(sets), len(self._squares)), np.float32)
         step = max(1, ROW_VALUES_PER_TILE // self.spec.n_features)
         for start in range(0, len(sets), step):
             tile = slice(start, start + step)
@@ -123,11 +111,6 @@ class ComparedLandmarks(Params["PairDivergences"]):
         return int(self.landmarks.points.shape[1])
 
     @property
-    def n_landmarks(self) -> int:
-        """Number R of landmarks."""
-        return len(self.landmarks)
-
-    @property
     def domain(self) -> Domain | None:
         """Domain of the densities; None for other estimators."""
         return getattr(getattr(self.estimator, "spec", None), "domain", None)
@@ -160,17 +143,14 @@ class PairDivergences(FittedParams[ComparedLandmarks]):
         for i in range(len(sets)):
             try:
                 (one,) = self._estimator.prepare(sets[i : i + 1], [_NamedSet(i, False)])
-                out[i] = [self._estimator.pair(one, landmark) for landmark in self._landmarks]
+                out[i] = rectangle(self._estimator, [one], self._landmarks)[0]
             except SampleSetError as error:
                 raise RowError(i, f"has no row: {error}") from error
         return np.maximum(out, 0).astype(np.float32)
 
     def between_landmarks(self) -> F64:
-        """Return divergences (R, R) of the landmarks; those of a landmark and itself are 0, as in other estimates."""
-        D, landmarks = np.zeros((len(self._landmarks),) * 2), self._landmarks
-        for i in range(len(D)):
-            D[i, :i] = D[:i, i] = [self._estimator.pair(landmarks[i], landmarks[j]) for j in range(i)]
-        return np.maximum(D, 0)
+        """Return divergences (R, R) of the landmarks; negative estimates are 0."""
+        return np.maximum(square(self._estimator, self._landmarks), 0)
 
 
 @serializable("NystroemParams")
@@ -185,7 +165,8 @@ class NystroemParams(Params["NystroemFeatures"]):
     mixing: MixingMatrix
 
     def __post_init__(self) -> None:
-        R = n_landmarks(self.landmarks)
+        source = self.landmarks
+        R = len(source.omegas if isinstance(source, DistanceSpec) else source.landmarks)
         if self.mixing.matrix.shape != (R, R):
             raise ValueError(f"mixing must have shape ({R}, {R}); got {self.mixing.matrix.shape}")
 
@@ -219,16 +200,10 @@ class NystroemParams(Params["NystroemFeatures"]):
         return (AdditiveNystroemFeatures if is_additive else NystroemFeatures)(self, source)
 
 
-def n_landmarks(landmarks: EmbeddedLandmarks | DistanceSpec | ComparedLandmarks) -> int:
-    """Return the number R of landmarks."""
-    return len(landmarks.omegas) if isinstance(landmarks, DistanceSpec) else landmarks.n_landmarks
-
-
 def squared_distance_function(source: Any) -> SquaredDistances:
     """Return the function of materialized landmarks that gives squared distances; distances of objects are squared."""
-    if hasattr(source, "squared_distances"):
-        function: SquaredDistances = source.squared_distances
-        return function
+    if isinstance(source, (RowDistances, PairDivergences)):
+        return source.squared_distances
     return lambda sets: np.square(np.minimum(source.distances(sets), MAX_DISTANCE))
 
 
@@ -257,23 +232,20 @@ class AdditiveNystroemFeatures(NystroemFeatures):
 
     def row_sum(self, n_points: int, weight: float) -> RowSum:
         """Return an accumulator for the row (R,) of one set that is read in pieces."""
-        return _NystroemRowSum(self, self._source, n_points, weight)
+        return _NystroemRowSum(self, self._source, self._source.embedding.row_sum(n_points, weight))
 
 
-class _NystroemRowSum:
-    def __init__(
-        self, features: NystroemFeatures, source: RowDistances, n_points: int, weight: float
-    ) -> None:
-        self._features, self._source = features, source
-        self._sum = source.embedding.row_sum(n_points, weight)
+class _NystroemRowSum(NamedTuple):
+    features: NystroemFeatures
+    source: RowDistances
+    embedding_sum: RowSum
 
     def add(self, points: F32, weights: F32 | None) -> None:
         """Add the next points (m, d) and their weights (m,)."""
-        self._sum.add(points, weights)
+        self.embedding_sum.add(points, weights)
 
     def row(self) -> F32:
         """Return the row (R,) of all points added."""
-        squares = np.empty((1, self._source.spec.n_landmarks), np.float32)
-        self._source.fill(self._sum.row()[None], squares)
-        rows = self._features.features(squares)
-        return rows.reshape(-1)
+        squares = np.empty((1, len(self.source.spec.landmarks)), np.float32)
+        self.source.fill(self.embedding_sum.row()[None], squares)
+        return self.features.features(squares).reshape(-1)

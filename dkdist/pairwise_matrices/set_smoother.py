@@ -22,8 +22,8 @@ from dkdist._base.parameter_checks import (
     RandomStateLike,
     check_choice,
     check_int,
-    check_real_array,
     check_scale,
+    check_set_targets,
     draw_seed,
     is_literal,
 )
@@ -242,19 +242,6 @@ class SetSmoother(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def check_set_targets(y: ArrayLike, n_sets: int) -> F64:
-    """Return finite targets (n,) or (n, t) of sets; errors name the set."""
-    targets = check_real_array("y", y)
-    if targets.ndim not in (1, 2) or len(targets) != n_sets or targets.size == 0:
-        raise ValueError(
-            f"y must have one target for each of the {n_sets} sets of X; got shape {targets.shape}."
-        )
-    if not np.isfinite(targets).all():
-        i = int(np.argmin(np.isfinite(targets).reshape(n_sets, -1).all(axis=1)))
-        raise ValueError(f"y must be finite; got {targets[i]} (set {i}). Drop sets without a target.")
-    return targets
 
 
 def rows_in_memory(rows: Any) -> F32:

@@ -17,7 +17,7 @@ from dkdist._runtime.pairs import PairTiles, Tile, fill_pairs, plan_pairs, tile_
 from dkdist._runtime.process import one_blas_thread
 from dkdist.io.lazy_sets import LazySets
 from dkdist.pairwise_matrices._tuning import MIN_THREADED_PRODUCTS, N_TIMED_SETS
-from dkdist.pairwise_matrices.divergence_params import BatchEstimator, DivergenceEstimator, SetPosition
+from dkdist.pairwise_matrices.divergence_params import DivergenceEstimator, SetPosition
 from dkdist.sets import SampleSets
 
 
@@ -87,12 +87,12 @@ class CompareTile:
         estimator = self.estimator
         a = tile[0].prepare(estimator)
         if len(tile) == 1:
-            return _square(estimator, a), None
+            return square(estimator, a), None
         b = tile[1].prepare(estimator)
-        values = _rectangle(estimator, a, b)
+        values = rectangle(estimator, a, b)
         if tile[1].other:
             return values, None
-        return values, values.T if estimator.symmetric else _rectangle(estimator, b, a)
+        return values, values.T if estimator.symmetric else rectangle(estimator, b, a)
 
 
 def fill_matrix(
@@ -121,15 +121,17 @@ def compute_single_tile(work: Callable[[Any], Tile], rows: Sets, columns: Sets |
         return work(TileReader(rows, columns)(*everything))[0].astype(np.float64, copy=False)
 
 
-def _rectangle(estimator: DivergenceEstimator, a: list[Any], b: list[Any]) -> F64:
-    if isinstance(estimator, BatchEstimator):
-        return estimator.matrix(a, b)
+def rectangle(estimator: DivergenceEstimator, a: list[Any], b: list[Any]) -> F64:
+    """Return the divergences (len(a), len(b)) of prepared sets; some estimators compare all pairs at once."""
+    if hasattr(estimator, "matrix"):
+        return np.asarray(estimator.matrix(a, b))
     return np.array([[estimator.pair(x, y) for y in b] for x in a])
 
 
-def _square(estimator: DivergenceEstimator, a: list[Any]) -> F64:
-    if isinstance(estimator, BatchEstimator):
-        values = estimator.matrix(a, a)
+def square(estimator: DivergenceEstimator, a: list[Any]) -> F64:
+    """Return the divergences (len(a), len(a)) of prepared sets, with zeros on the diagonal."""
+    if hasattr(estimator, "matrix"):
+        values = rectangle(estimator, a, a)
         np.fill_diagonal(values, 0)
         return values
     values = np.zeros((len(a), len(a)))

@@ -4,6 +4,7 @@ References are kernel estimates by sums of images (`oracles.reflected_density`),
 """
 
 import warnings
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -68,10 +69,8 @@ def test_grid_densities_match_sums_of_images(d, q, weighted):
 
 def test_grid_densities_equal_the_series_of_each_dimension():
     x, h = np.random.default_rng(0).random((200, 4)), (0.15, 0.3, 0.2, 0.25)
-    tables = node_tables(3, h)
-    result = grid_densities(
-        x.astype(np.float32), np.array([[0, 200]]), None, np.zeros(4, "f4"), np.ones(4, "f4"), tables
-    )
+    tables, spans, x32 = node_tables(3, h), np.array([[0, 200]]), x.astype(np.float32)
+    result = grid_densities(x32, spans, None, np.zeros(4, "f4"), np.ones(4, "f4"), tables)
     degrees = [int(np.flatnonzero(np.abs(t).max(axis=0))[-1]) + 1 for t in tables]
     expected = series_density(x, degrees, h, (np.arange(3) + 0.5) / 3, floor=-np.inf)
     np.testing.assert_allclose(result[0], expected, atol=2e-5 * expected.max())
@@ -108,25 +107,19 @@ def test_rows_are_coefficients_of_the_index_set(d, choice):
     embedding = dk.DivergenceEmbedding(index_set=choice, **options).fit(sets)
     u = grid_points(n, d)
     a = index_set(d, n, embedding.spec_.order)
-    phi = np.prod(
-        [np.cos(np.pi * np.outer(u[:, k], a[:, k])) * np.sqrt(1 + (a[:, k] > 0)) for k in range(d)], 0
-    )
+    axes = [np.cos(np.pi * np.outer(u[:, k], a[:, k])) * np.sqrt(1 + (a[:, k] > 0)) for k in range(d)]
+    phi = np.prod(axes, axis=0)
     np.testing.assert_allclose(embedding.transform(sets), nodal @ (phi / np.sqrt(n**d)), atol=2e-6)
 
 
 def test_products_of_tables_act_like_one_table_per_dimension():
     rng = np.random.default_rng(0)
-    tables = [
-        rng.standard_normal((q, K)).astype(np.float32) for q, K in ((2, 3), (3, 2), (2, 2), (1, 3), (2, 4))
-    ]
+    shapes = (2, 3), (3, 2), (2, 2), (1, 3), (2, 4)
+    tables = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
     for n in range(1, 6):
-        product = expected = np.ones((1, 1))
-        for table in tables[:n]:
-            expected = np.kron(expected, table)
-        for table in axis_tables(tables[:n]):
-            product = np.kron(product, table)
-        assert len(axis_tables(tables[:n])) <= 3
-        np.testing.assert_allclose(product, expected, rtol=1e-5)
+        products = axis_tables(tables[:n])
+        assert len(products) <= 3
+        np.testing.assert_allclose(reduce(np.kron, products), reduce(np.kron, tables[:n]), rtol=1e-5)
 
 
 def test_several_scales_are_averaged():
@@ -135,27 +128,6 @@ def test_several_scales_are_averaged():
     single = [dk.DivergenceEmbedding(bandwidth=h, **make).fit_transform(sets) for h in (0.2, 0.35)]
     both = dk.DivergenceEmbedding(bandwidth=[[0.2], [0.35]], **make).fit_transform(sets)
     np.testing.assert_allclose(both, np.concatenate(single, axis=1) / np.sqrt(2), rtol=1e-6)
-
-
-def test_rows_from_a_store_equal_rows_in_memory(tmp_path):
-    sets = [x.astype(np.float32) for x in unit_sets(9, 4, 60)]
-    dk.write_sets(tmp_path / "sets.zarr", sets)
-    embedding = dk.DivergenceEmbedding(
-        structure="joint", bandwidth=0.2, domain="unit", index_set=("sobolev", 1)
-    )
-    lazy = embedding.fit(dk.open_sets(tmp_path / "sets.zarr", block_sets=4)).transform(
-        dk.open_sets(tmp_path / "sets.zarr", block_sets=4)
-    )
-    np.testing.assert_array_equal(lazy.compute(scheduler="sync"), embedding.transform(sets))
-
-
-def test_saved_embeddings_give_the_same_rows(tmp_path):
-    sets = unit_sets(5, 5, 40)
-    embedding = dk.DivergenceEmbedding("js", structure="joint", index_set="total-degree", n_basis=3).fit(sets)
-    dk.save_model(embedding, tmp_path / "model.dkd")
-    np.testing.assert_array_equal(
-        dk.load_model(tmp_path / "model.dkd").transform(sets), embedding.transform(sets)
-    )
 
 
 def test_lattices_of_earlier_model_files_keep_their_rows():
@@ -169,17 +141,10 @@ def test_lattices_of_earlier_model_files_keep_their_rows():
 
 def test_random_nodes_have_index_sets():
     sets = unit_sets(4, 4, 60)
-    options = {
-        "structure": "joint",
-        "bandwidth": 0.3,
-        "domain": "unit",
-        "index_set": ("sobolev", 1),
-        "n_basis": 4,
-    }
-    exact = dk.DivergenceEmbedding(**options).fit_transform(sets).astype(np.float64)
-    sampled = dk.DivergenceEmbedding(
-        nodes="uniform", n_nodes=20_000, random_state=0, **options
-    ).fit_transform(sets)
+    options = {"structure": "joint", "bandwidth": 0.3, "domain": "unit", "n_basis": 4}
+    make = partial(dk.DivergenceEmbedding, index_set=("sobolev", 1), **options)
+    exact = make().fit_transform(sets).astype(np.float64)
+    sampled = make(nodes="uniform", n_nodes=20_000, random_state=0).fit_transform(sets)
     assert sampled.shape == exact.shape
     # the standard error of a coefficient is at most (2^4 / 20,000)^(1/2) of the norm (1 / 2)^(1/2) of p^(1/2)
     assert np.abs(sampled - exact).max() < 5 * np.sqrt(2**4 / 20_000 / 2)
@@ -187,9 +152,7 @@ def test_random_nodes_have_index_sets():
 
 def test_too_many_nodes_raise():
     for d, n, maximum in ((4, 17, 16), (5, 10, 9), (6, 7, 6)):
-        with pytest.raises(
-            ValueError, match=rf"n_basis must be at most {maximum} for {d} joint.*got {n}.*pairs"
-        ):
+        with pytest.raises(ValueError, match=rf"n_basis must be at most {maximum} for {d} .*got {n}.*pairs"):
             dk.DivergenceEmbedding(n_basis=n, structure="joint").fit(unit_sets(3, d, 20))
     domain = dk.DivergenceEmbedding(domain="unit").fit(unit_sets(3, 6, 20)).spec_.domain
     with pytest.raises(ValueError, match="n_basis must be at most 10 for 6 joint dimensions"):
@@ -198,17 +161,13 @@ def test_too_many_nodes_raise():
 
 @pytest.mark.parametrize("embedding", [dk.DivergenceEmbedding, dk.L2Embedding])
 def test_seven_dimensions_are_refused_with_alternatives(embedding):
-    with pytest.raises(
-        ValueError, match=r"at most 6 dimensions; got 7.*'pairs'.*SlicedWassersteinEmbedding, MeanEmbedding"
-    ):
+    with pytest.raises(ValueError, match=r"at most 6 dimensions; got 7.*'pairs'.*MeanEmbedding"):
         embedding(structure="joint").fit(unit_sets(3, 7, 20))
 
 
 def test_small_bandwidths_and_two_nodes_are_not_resolved():
     sets = unit_sets(3, 5, 20)
-    with pytest.warns(
-        UserWarning, match=r"0\.1 is too small for 4 nodes.*n_basis >= 8 or bandwidth >= 0\.188"
-    ):
+    with pytest.warns(UserWarning, match=r"too small for 4 nodes.*n_basis >= 8 or bandwidth >= 0\.188"):
         dk.DivergenceEmbedding(bandwidth=0.1, structure="joint").fit(sets)
     with pytest.warns(UserWarning, match=r"too small for 2 nodes per dimension.*Use n_basis >= 3\."):
         two = dk.DivergenceEmbedding(bandwidth=0.4, n_basis=2, structure="joint").fit(sets)

@@ -46,18 +46,13 @@ def test_distances_match_the_integral():
 
 def test_values_are_half_of_the_default():
     sets = collection(2)
-    halves, default = (
-        dk.DivergenceEmbedding("total-variation", normalized=n).fit(sets) for n in (True, False)
-    )
+    half, full = (dk.DivergenceEmbedding("tv", normalized=n).fit(sets) for n in (True, False))
     float32_roots = 1e-6
-    np.testing.assert_allclose(
-        square(halves.transform(sets)), square(default.transform(sets)) / 2, atol=float32_roots
-    )
-    np.testing.assert_allclose(halves.noise(sets), default.noise(sets) / 2, rtol=1e-6)
-    D, half = (
-        dk.divergence_matrix(sets, "total-variation", estimator=PLUGIN, normalized=n) for n in (False, True)
-    )
-    np.testing.assert_array_equal(half, D / 2)
+    d2, full_d2 = (square(embedding.transform(sets)) for embedding in (half, full))
+    np.testing.assert_allclose(d2, full_d2 / 2, atol=float32_roots)
+    np.testing.assert_allclose(half.noise(sets), full.noise(sets) / 2, rtol=1e-6)
+    D, full_D = (dk.divergence_matrix(sets, "tv", estimator=PLUGIN, normalized=n) for n in (True, False))
+    np.testing.assert_array_equal(D, full_D / 2)
 
 
 def test_kernel_error_uses_the_normalized_divergence():

@@ -59,13 +59,6 @@ def test_squared_distances_are_divergences_of_fractions(name):
     assert np.sqrt(np.mean(errors**2)) < bound * max(1.0, exact.mean())
 
 
-def test_hellinger_rows_are_roots_of_half_the_fractions():
-    sets = weighted_sets(10, 2)
-    p = dk.CodebookEmbedding(5, random_state=0).fit_transform(sets)
-    rows = dk.CodebookEmbedding(5, "hellinger", random_state=0).fit_transform(sets)
-    np.testing.assert_allclose(rows, np.sqrt(p.astype(np.float64) / 2), rtol=4 * EPS)
-
-
 def test_intersection_is_the_inner_product_of_rows():
     sets = weighted_sets(30, 2)
     p = dk.CodebookEmbedding(12, random_state=0).fit_transform(sets).astype(np.float64)

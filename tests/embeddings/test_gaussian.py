@@ -53,18 +53,6 @@ def test_rows_are_means_and_matrix_logarithms(d):
         np.testing.assert_allclose(row, [*y.mean(axis=0), *expected], rtol=1e-6, atol=ATOL)
 
 
-def test_distances_of_rows_are_log_euclidean():
-    arrays = collection(4)[2:]
-    embedding = dk.GaussianEmbedding(shrinkage=0.0).fit(arrays)
-    rows = embedding.transform(arrays).astype(np.float64)
-    y = [(x - embedding.centre_) / embedding.scale_ for x in arrays]
-    logs = [logm(np.cov(points.T, bias=True) + 1e-6 * np.eye(4)) for points in y]
-    for a in range(3):
-        for b in range(a):
-            squares = ((y[a].mean(axis=0) - y[b].mean(axis=0)) ** 2).sum() + ((logs[a] - logs[b]) ** 2).sum()
-            np.testing.assert_allclose(((rows[a] - rows[b]) ** 2).sum(), squares, rtol=1e-5)
-
-
 def test_equal_and_scaled_weights_change_nothing():
     arrays = collection(3)
     expected = fits(arrays)
@@ -126,19 +114,20 @@ def test_feature_names_contain_dimensions():
     assert names == expected
 
 
-@pytest.mark.parametrize("shrinkage", [-0.1, 1.1, "auto", None, True, np.nan])
-def test_invalid_shrinkage_raises(shrinkage):
-    with pytest.raises(ValueError, match="shrinkage must be 'ledoit-wolf' or a number from 0 to 1; got"):
-        dk.GaussianEmbedding(shrinkage=shrinkage).fit(collection(2))
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("shrinkage", [-0.1, 1.1, "auto", None, True, np.nan], "'ledoit-wolf' or a number from 0 to 1; got"),
+        ("reg_covar", [0, -1e-6, np.inf, "1"], "a positive number; got"),
+    ],
+)
+def test_invalid_parameters_raise(name, values, message):
+    for value in values:
+        with pytest.raises(ValueError, match=f"{name} must be {message}"):
+            dk.GaussianEmbedding(**{name: value}).fit(collection(2))
 
 
-@pytest.mark.parametrize("reg_covar", [0, -1e-6, np.inf, "1"])
-def test_invalid_reg_covar_raises(reg_covar):
-    with pytest.raises(ValueError, match="reg_covar must be a positive number; got"):
-        dk.GaussianEmbedding(reg_covar=reg_covar).fit(collection(2))
-
-
-def test_weighted_stores_give_identical_rows_and_invalid_weights_are_named(tmp_path):
+def test_weighted_stores_give_identical_rows(tmp_path):
     arrays = collection(3) * 3
     weights = [np.random.default_rng(i).random(len(x)) for i, x in enumerate(arrays)]
     sets = dk.SampleSets.from_arrays(arrays, weights)
@@ -146,9 +135,6 @@ def test_weighted_stores_give_identical_rows_and_invalid_weights_are_named(tmp_p
     rows = dk.GaussianEmbedding().fit_transform(sets)
     lazy = dk.GaussianEmbedding().fit_transform(dk.open_sets(tmp_path / "sets.zarr", block_sets=4))
     np.testing.assert_array_equal(lazy.compute(), rows)
-    weights[6][1] = -1.0
-    with pytest.raises(dk.SampleSetError, match=r"set 6"):
-        dk.GaussianEmbedding().fit(dk.SampleSets.from_arrays(arrays, weights))
 
 
 def test_float64_covariances_far_from_the_origin_and_of_narrow_sets():

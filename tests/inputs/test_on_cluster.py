@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import dkdist as dk
 from inputs.kinds import CLUSTER_KINDS, ENTRIES, KINDS, LAZY, PERSISTED_KINDS, example, make, run
@@ -41,42 +40,28 @@ def entry_of(i: int, case: tuple[str, bool, str]) -> str:
 PAIRS = [(*case, entry_of(i, case)) for i, case in enumerate(case for case in CASES if case[2] in LAZY)]
 
 
-class RunningCluster:
-    """The cluster of the last test, which is kept for the next one if that needs the same."""
-
-    def __init__(self) -> None:
-        self.name = "no client"
-        self.client: Client | None = None
-        self._stack = ExitStack()
-
-    def switch(self, name: str) -> Client | None:
-        """Return a client of a cluster; None without a client."""
-        if name != self.name:
-            self.close()
-            self.name, options = name, CLUSTERS[name]
-            if options:
-                cluster = self._stack.enter_context(LocalCluster(**options, dashboard_address="127.0.0.1:0"))
-                self.client = self._stack.enter_context(Client(cluster))
-        return self.client
-
-    def close(self) -> None:
-        """Close client and cluster."""
-        self._stack.close()
-        self.client = None
-
-
 @pytest.fixture(scope="module")
-def running_cluster() -> Iterator[RunningCluster]:
-    """Return the running cluster. A parametrized fixture would start one for every case."""
-    cluster = RunningCluster()
-    yield cluster
-    cluster.close()
+def running() -> Iterator[dict[str, Client | None]]:
+    """Return the client of the last test by the name of its cluster, for the next test."""
+    clients: dict[str, Client | None] = {}
+    yield clients
+    close(clients)
+
+
+def close(clients: dict[str, Client | None]) -> None:
+    while clients:
+        if (client := clients.popitem()[1]) is not None:
+            client.close()
 
 
 @pytest.fixture
-def client(request: pytest.FixtureRequest, running_cluster: RunningCluster) -> Client | None:
-    """Return a client of the cluster of the parameter; None without a client."""
-    return running_cluster.switch(request.param)
+def client(request: pytest.FixtureRequest, running: dict[str, Client | None]) -> Client | None:
+    """Return a client of the cluster of the parameter. A parametrized fixture would start one for every case."""
+    if request.param not in running:
+        close(running)
+        options = CLUSTERS[request.param]
+        running[request.param] = Client(**options, dashboard_address="127.0.0.1:0") if options else None
+    return running[request.param]
 
 
 def compare(is_persisted: bool, kind: str, entry: str, path: Path) -> None:

@@ -18,6 +18,7 @@ VALUES = {
     "identity": lambda x, y: (x[:, None] == y[None]).all(axis=2).astype(float),
 }
 BANDWIDTH = {"triangle": {"sigma": 0.4}, "ball": {"sigma": 0.4}, "linear": {}, "identity": {}}
+ONE_DIMENSION = "requires points of 1 dimension; got 3"
 RNG = np.random.default_rng(0)
 P, Q = RNG.random((60, 3)), RNG.random((40, 3)) + 0.2
 
@@ -150,25 +151,25 @@ def test_features_coresets_and_gradients_of_the_triangle_on_a_line():
     [
         (
             lambda: dk.RandomFourierFeatures(8, kernel="triangle").fit(P),
-            "requires points of 1 dimension; got 3",
+            ONE_DIMENSION,
         ),
-        (lambda: dk.MeanEmbedding(8, kernel="triangle").fit([P, Q]), "requires points of 1 dimension; got 3"),
+        (lambda: dk.MeanEmbedding(8, kernel="triangle").fit([P, Q]), ONE_DIMENSION),
         (
             lambda: dk.coreset(P, 5, kernel="triangle"),
-            "requires points of 1 dimension; got 3.*Use 'matern12'",
+            ONE_DIMENSION + ".*Use 'matern12'",
         ),
-        (lambda: dk.coreset(da.from_array(P), 5, kernel="triangle"), "requires points of 1 dimension; got 3"),
+        (lambda: dk.coreset(da.from_array(P), 5, kernel="triangle"), ONE_DIMENSION),
         (
             lambda: dk.RunningCoreset(5, sigma=1.0, kernel="triangle").add(P),
-            "requires points of 1 dimension; got 3",
+            ONE_DIMENSION,
         ),
         (
             lambda: dk.CoresetThinning(5, kernel="triangle").fit([P, Q]),
-            "requires points of 1 dimension; got 3",
+            ONE_DIMENSION,
         ),
         (
             lambda: dk.RandomFourierFeatures(8, method="structured", kernel="triangle").fit(P[:, :1]),
-            "method='structured' does not support kernel='triangle'",
+            "does not support kernel='triangle'",
         ),
         (
             lambda: dk.MeanEmbedding(8, kernel="ball").fit([P, Q]),
@@ -177,26 +178,26 @@ def test_features_coresets_and_gradients_of_the_triangle_on_a_line():
         (lambda: dk.coreset(P, 5, kernel="ball"), "got 'ball', which is piecewise constant.*'matern12'"),
         (
             lambda: dk.RandomFourierFeatures(8, kernel="linear").fit(P),
-            "got 'linear', .*features are the coord",
+            "got 'linear', .*features are",
         ),
         (lambda: dk.MeanEmbedding(8, kernel="identity").fit([P, Q]), "got 'identity', .*Use 'laplace'"),
         (lambda: dk.witness(P, Q, P, kernel="linear"), "got 'linear', which only kernel_distance supports"),
         (lambda: dk.two_sample_test(P, Q, sigma=1.0, kernel="identity"), "got 'identity', which only kernel"),
         (
             lambda: dk.kernel_distance(P, Q, sigma=1.0, kernel="ball", gradient=True),
-            "'ball', which is piecewise constant; got True. Use 'triangle'",
+            "is piecewise constant; got True. Use 'triangle'",
         ),
         (
             lambda: dk.kernel_distance(P, Q, kernel="linear", gradient=True),
-            "gradient must be False for kernel='linear'; got True. Its derivative by x_i is 2 w_i",
+            "for kernel='linear'; got True. Its derivative by x_i is 2 w_i",
         ),
         (
             lambda: dk.kernel_distance(P, Q, kernel="identity", unbiased=True, squared=True),
-            "unbiased must be False for kernel='identity', which has no U-statistic",
+            "unbiased must be False .* no U-statistic",
         ),
         (
             lambda: dk.kernel_distance(P, Q, kernel="linear", sigma=1.0),
-            "sigma must be None for kernel='linear', which has no bandwidth; got 1.0. Omit sigma",
+            "sigma must be None .* no bandwidth; got 1.0. Omit sigma",
         ),
         (
             lambda: dk.kernel_distance(P, Q, kernel="linear", method="rff"),
@@ -208,7 +209,7 @@ def test_features_coresets_and_gradients_of_the_triangle_on_a_line():
         ),
         (
             lambda: dk.kernel_distance(da.from_array(P), Q, kernel="linear"),
-            "Dask and Zarr arrays and stores support only kernel='gaussian'.*got kernel='linear'",
+            "only kernel='gaussian'.*got kernel='linear'",
         ),
         (lambda: dk.kernel_distance(P, Q[:, :2], kernel="linear"), "same number of dimensions; got 3 and 2"),
     ],

@@ -63,24 +63,17 @@ def test_positive_series_are_interpolated_between_midpoints(d, n_functions):
 @pytest.mark.parametrize(("d", "n_functions"), [(1, 5), (1, 40), (2, 9), (3, 6)])
 def test_clipped_series_integrate_to_one(d, n_functions):
     density = random_density(d, n_functions, 3)
+    np.testing.assert_array_equal(
+        density.pdf([side + s for s, side in zip((-0.1, 0.1), density.domain, strict=True)]), 0
+    )
     corners = np.stack(np.meshgrid(*knots(density), indexing="ij"), -1)
     values = density.pdf(corners.reshape(-1, d)).reshape(corners.shape[:-1])
     assert (values == 0).any()
     assert (values >= 0).all()
-    for axis in knots(density)[
-        ::-1
-    ]:  # the trapezoidal rule is exact for pieces that are linear in each dimension
+    # the trapezoidal rule is exact for pieces that are linear in each dimension
+    for axis in knots(density)[::-1]:
         values = np.trapezoid(values, axis)
     np.testing.assert_allclose(values, 1, rtol=1e-12)
-
-
-def test_one_dimensional_densities_integrate_to_one():
-    density = random_density(1, 8, 3)
-    total, _ = integrate.quad(
-        lambda x: density.pdf([x])[0], *np.ravel(density.domain), limit=2000, points=knots(density)[0]
-    )
-    np.testing.assert_allclose(total, 1, rtol=1e-7)
-    np.testing.assert_array_equal(density.pdf([[-2.1], [3.1]]), 0)
 
 
 @pytest.mark.parametrize("size", [2, 300])

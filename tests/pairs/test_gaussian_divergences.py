@@ -1,6 +1,7 @@
 """`GaussianDivergence`: compared with numerical integrals, POT and Monte Carlo means; singular sets raise."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,9 +31,9 @@ JS_TOL = {1: 1e-3, 2: 2e-3, 20: 0.012}
 def collection(d, n_sets=4, n=60, seed=0):
     rng = np.random.default_rng(seed)
     return [
-        (
+        np.float32(
             rng.normal(size=(n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d))) + rng.normal(size=d) / d
-        ).astype(np.float32)
+        )
         for _ in range(n_sets)
     ]
 
@@ -125,15 +126,12 @@ def test_wasserstein_of_points_and_lines():
 def test_covariances_have_ledoit_wolf_shrinkage():
     arrays = collection(12, 3, n=8)  # fewer points than dimensions
     D = dk.divergence_matrix(arrays, "kullback-leibler", estimator="gaussian")
-    fits = [
-        (x.mean(axis=0, dtype=np.float64), LedoitWolf().fit(x.astype(np.float64)).covariance_) for x in arrays
-    ]
-    for i, j in itertools.permutations(range(3), 2):
-        (m, S), (m2, S2) = fits[i], fits[j]
-        inverse = np.linalg.inv(S2)
-        log_dets = [np.linalg.slogdet(C)[1] for C in (S, S2)]
+    fits = [LedoitWolf().fit(x.astype(np.float64)) for x in arrays]
+    for (i, a), (j, b) in itertools.permutations(enumerate(fits), 2):
+        shift = a.location_ - b.location_
+        log_ratio = np.subtract(*(np.linalg.slogdet(f.covariance_)[1] for f in (b, a)))
         expected = (
-            np.trace(inverse @ S) + (m - m2) @ inverse @ (m - m2) - 12 + log_dets[1] - log_dets[0]
+            np.trace(b.precision_ @ a.covariance_) + shift @ b.precision_ @ shift - 12 + log_ratio
         ) / 2
         np.testing.assert_allclose(D[i, j], expected, rtol=1e-6)
 
@@ -150,13 +148,9 @@ def test_two_hundred_dimensions():
 
 def test_renyi_of_order_half_is_twice_bhattacharyya_and_order_one_is_kullback_leibler():
     arrays = collection(3)
-    D = {
-        name: dk.divergence_matrix(arrays, name, estimator="gaussian") for name in ("bhattacharyya", "renyi")
-    }
-    np.testing.assert_array_equal(D["renyi"], 2 * D["bhattacharyya"])
-    near = dk.divergence_matrix(arrays, "renyi", alpha=1 + 1e-6, estimator="gaussian")
-    limit = dk.divergence_matrix(arrays, "kullback-leibler", estimator="gaussian")
-    np.testing.assert_allclose(near, limit, rtol=1e-4)
+    make = partial(dk.divergence_matrix, arrays, estimator="gaussian")
+    np.testing.assert_array_equal(make("renyi"), 2 * make("bhattacharyya"))
+    np.testing.assert_allclose(make("renyi", alpha=1 + 1e-6), make("kullback-leibler"), rtol=1e-4)
 
 
 def test_renyi_above_one_is_infinite_where_the_integral_diverges():
@@ -216,8 +210,7 @@ def test_weights_count():
     weighted = dk.SampleSets.from_arrays(arrays, weights)
     repeated = [np.repeat(x, n, axis=0) for x, n in zip(arrays, weights, strict=True)]
     for name in dk.GaussianDivergence.divergences:
-        options = {"estimator": EXACT}
-        D, expected = (dk.divergence_matrix(s, name, **options) for s in (weighted, repeated))
+        D, expected = (dk.divergence_matrix(s, name, estimator=EXACT) for s in (weighted, repeated))
         np.testing.assert_allclose(D, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -225,9 +218,7 @@ def test_sets_without_density_raise_and_name_the_set():
     arrays = collection(2)
     point, equal, line = np.ones((1, 2)), np.full((5, 2), 0.1), np.linspace(0, 1, 9)[:, None] * np.ones(2)
     for bad in (point, equal):
-        with pytest.raises(
-            dk.SampleSetError, match=r"set 4 has one distinct point, .* divergence 'wasserstein'"
-        ):
+        with pytest.raises(dk.SampleSetError, match=r"set 4 has one distinct point, .* 'wasserstein'"):
             dk.divergence_matrix([*arrays, bad], "kl", estimator="gaussian")
     with pytest.raises(dk.SampleSetError, match=r"set 1 of other has a singular covariance, .*shrinkage="):
         dk.divergence_matrix(arrays, "kl", [arrays[0], line], estimator=EXACT)
@@ -237,17 +228,9 @@ def test_sets_without_density_raise_and_name_the_set():
 @pytest.mark.parametrize(
     ("estimator", "name", "message"),
     [
-        (
-            dk.GaussianDivergence(shrinkage=2),
-            "hellinger",
-            "shrinkage must be 'ledoit-wolf' or a number from 0 to 1",
-        ),
+        (dk.GaussianDivergence(shrinkage=2), "hellinger", "shrinkage must be .* a number from 0 to 1"),
         (dk.GaussianDivergence(n_points=1000), "jensen-shannon", "n_points must be a power of two"),
-        (
-            dk.GaussianDivergence(n_points=512),
-            "hellinger",
-            "n_points=512 has no effect with divergence='hellinger'",
-        ),
+        (dk.GaussianDivergence(n_points=512), "hellinger", "n_points=512 has no effect with divergence='hel"),
         ("gaussian", "chi2", r"with estimator 'gaussian'; got 'chi2'\. Use estimator 'plugin'"),
         ("entropy", "bhattacharyya", r"got 'bhattacharyya'\. Use estimator 'gaussian'"),
     ],

@@ -175,7 +175,7 @@ def test_weights_of_points_count():
         dk.NystroemSets("hellinger", estimator="knn", n_components=3).fit(weighted)
 
 
-@pytest.mark.parametrize("name", ["hellinger", "levenshtein", "kullback-leibler"])
+@pytest.mark.parametrize("name", ["levenshtein", "kullback-leibler"])
 def test_stores_give_identical_lazy_rows(name):
     params, sets, _ = CASES.get(name, ({"divergence": "kullback-leibler"}, SETS, None))
     location = zarr.storage.MemoryStore()
@@ -224,19 +224,10 @@ def test_functions_cannot_be_saved(tmp_path):
         ({"distance": "directed-modified-hausdorff"}, "distance must give 1 number per pair"),
         ({"distance": "energy", "estimator": "knn"}, "estimator='knn' has no effect with distance"),
         ({"divergence": "chi2", "estimator": "knn"}, "divergence must be one of 'kullback-leibler'"),
-        (
-            {"divergence": "js", "estimator": "held-out"},
-            "estimator must compare all points of two sets; got 'held-out'",
-        ),
+        ({"divergence": "js", "estimator": "held-out"}, "must compare all points of .*; got 'held-out'"),
         ({"divergence": "js", "n_components": 0}, "n_components must be an integer >= 1; got 0"),
-        (
-            {"divergence": "js", "n_components": 41},
-            "n_components must be at most 40, the number of valid sets",
-        ),
-        (
-            {"divergence": "js", "landmarks": "grid"},
-            "landmarks must be one of 'k-means..', 'leverage', 'random'",
-        ),
+        ({"divergence": "js", "n_components": 41}, "must be at most 40, the number of valid sets"),
+        ({"divergence": "js", "landmarks": "grid"}, "must be one of 'k-means..', 'leverage', 'random'"),
         ({"divergence": "js", "gamma": -1.0}, "gamma must be a positive number; got -1.0"),
         ({"divergence": "js", "on_error": "drop"}, "on_error must be one of 'raise', 'skip'"),
     ],
@@ -250,19 +241,17 @@ def test_invalid_sets_raise_by_name():
     with pytest.raises(dk.SampleSetError, match="all sets are strings"):
         dk.NystroemSets("hellinger").fit(WORDS)
     words = dk.NystroemSets(distance="levenshtein", n_components=4, random_state=0).fit(WORDS)
-    with pytest.raises(
-        dk.SampleSetError, match="symbol 1 of set 1 must occur in the strings passed to fit; got 'N'"
-    ):
-        words.transform(["ACG", "ANG"])
-    with pytest.raises(dk.SampleSetError, match="Levenshtein compares strings; got real-valued points"):
-        words.transform([[[0.5]]])
     neighbours = dk.NystroemSets("hellinger", estimator="knn", n_components=3, random_state=0).fit(SETS)
-    with pytest.raises(
-        dk.SampleSetError, match=r"set 1 has 3 point\(s\); k=4 neighbours of a point need at least 5"
+    for model, sets, message in (
+        (words, ["ACG", "ANG"], "symbol 1 of set 1 must occur in the strings passed to fit; got 'N'"),
+        (words, [[[0.5]]], "Levenshtein compares strings; got real-valued points"),
+        (
+            neighbours,
+            [SETS[0], SETS[1][:3]],
+            r"set 1 has 3 point\(s\); k=4 neighbours of a point need at least 5",
+        ),
+        (neighbours, [SETS[0], np.zeros((9, 2))], r"set 1 has no row: 9 of 9 points .* in the set"),
+        (neighbours, [np.zeros((9, 1))], r"all sets must have 2 dimension\(s\), as in fit; got 1"),
     ):
-        neighbours.transform([SETS[0], SETS[1][:3]])
-    equal_points = np.zeros((9, 2))
-    with pytest.raises(dk.SampleSetError, match=r"set 1 has no row: 9 of 9 points .* in the set"):
-        neighbours.transform([SETS[0], equal_points])
-    with pytest.raises(dk.SampleSetError, match=r"all sets must have 2 dimension\(s\), as in fit; got 1"):
-        neighbours.transform([np.zeros((9, 1))])
+        with pytest.raises(dk.SampleSetError, match=message):
+            model.transform(sets)

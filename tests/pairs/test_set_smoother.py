@@ -93,9 +93,11 @@ def test_equally_near_sets_are_averaged(kernel):
     np.testing.assert_allclose(model.predict(TRAIN[3:4]), (3 + N_TRAIN) / 2)
 
 
-def test_a_large_bandwidth_gives_the_mean():
+def test_large_bandwidths_and_equal_sets_give_the_mean():
     model = dk.SetSmoother(bandwidth=1e6).fit(TRAIN, Y_TRAIN[:, 0])
     np.testing.assert_allclose(model.predict(TEST), Y_TRAIN[:, 0].mean(), rtol=1e-9)
+    equal = dk.SetSmoother().fit([TRAIN[0]] * 4, np.arange(4.0))
+    np.testing.assert_allclose(equal.predict(TRAIN[:1]), 1.5)
 
 
 @pytest.mark.parametrize(
@@ -174,11 +176,6 @@ def test_models_are_cloned_pickled_saved_and_tuned(tmp_path):
     assert search.best_params_ == {"n_neighbors": 20}
 
 
-def test_equal_sets_predict_the_mean_of_their_targets():
-    model = dk.SetSmoother().fit([TRAIN[0]] * 4, np.arange(4.0))
-    np.testing.assert_allclose(model.predict(TRAIN[:1]), 1.5)
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -198,16 +195,14 @@ def test_invalid_parameters_raise(params, message):
 def test_invalid_input_raises():
     with pytest.raises(TypeError, match=r"embedding must be one of .* MeanEmbedding"):
         dk.SetSmoother(np.mean).fit(TRAIN, Y_TRAIN)
-    with pytest.raises(
-        ValueError, match=r"y must have one target for each of the 60 sets of X; got shape \(59, 2\)"
+    for arguments, message in (
+        ((TRAIN, Y_TRAIN[1:]), r"y must have one target for each of the 60 sets of X; got shape \(59, 2\)"),
+        ((TRAIN, np.where(np.arange(N_TRAIN) == 3, np.nan, 1)), r"y must be finite; got .*nan.* \(set 3\)"),
+        ((TRAIN[:2], [1, 2], [0, 1]), "requires at least 2 sets with a weight above 0; got 1"),
+        ((TRAIN[:2], [1, 2], [-1, 1]), "sample_weight must be finite and at least 0"),
     ):
-        dk.SetSmoother().fit(TRAIN, Y_TRAIN[1:])
-    with pytest.raises(ValueError, match=r"y must be finite; got .*nan.* \(set 3\)"):
-        dk.SetSmoother().fit(TRAIN, np.where(np.arange(N_TRAIN) == 3, np.nan, 1))
-    with pytest.raises(ValueError, match="requires at least 2 sets with a weight above 0; got 1"):
-        dk.SetSmoother().fit(TRAIN[:2], [1, 2], [0, 1])
-    with pytest.raises(ValueError, match="sample_weight must be finite and at least 0"):
-        dk.SetSmoother().fit(TRAIN[:2], [1, 2], [-1, 1])
+        with pytest.raises(ValueError, match=message):
+            dk.SetSmoother().fit(*arguments)
     with pytest.raises(dk.SampleSetError, match=r"must have 1 dimension\(s\), as in fit; got 2"):
         dk.SetSmoother().fit(TRAIN, Y_TRAIN).predict([np.zeros((3, 2))])
     outside = dk.DivergenceEmbedding(domain=(-50, 50), on_error="skip")
