@@ -126,6 +126,15 @@ def test_feature_names_contain_dimensions():
     assert names == expected
 
 
+def test_numpy_numbers_are_shrinkage_fractions():
+    sets = collection(2)
+    expected = dk.GaussianEmbedding(shrinkage=0.5).fit_transform(sets)
+    np.testing.assert_array_equal(
+        dk.GaussianEmbedding(shrinkage=np.float32(0.5)).fit_transform(sets), expected
+    )
+    assert dk.GaussianEmbedding(shrinkage=np.int64(1)).fit(sets).spec_.shrinkage == 1
+
+
 @pytest.mark.parametrize("shrinkage", [-0.1, 1.1, "auto", None, True, np.nan])
 def test_invalid_shrinkage_raises(shrinkage):
     with pytest.raises(ValueError, match="shrinkage must be 'ledoit-wolf' or a number from 0 to 1; got"):
