@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
@@ -191,6 +191,13 @@ def error_context(which: str) -> Iterator[None]:
     except SampleSetError as error:
         error.add_note(f"The set is {which}.")
         raise
+
+
+def weighted_context(used: I64, n_sets: int) -> AbstractContextManager[None]:
+    """Return a context for work on the sets ``used`` of n: errors note that positions count only these sets."""
+    return (
+        nullcontext() if len(used) == n_sets else error_context("counted among those with a weight above 0")
+    )
 
 
 def _require_one_channel(sets: Sets) -> None:

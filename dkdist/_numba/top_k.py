@@ -52,6 +52,8 @@ def _search_products(
         min(k + N_EXTRA_CANDIDATES, len(X)),
         (X.shape[1] + 8) * FLOAT32_ROUNDOFF,
     )
+    # each of up to 2 D products of coordinates and a sum may be below the smallest normal float32, and become 0
+    underflow = 4 * (X.shape[1] + 8) * float(np.finfo(np.float32).tiny)
     n_neighbours = min(k, n_candidates)
     rows = min(
         max(MAX_TILE_PRODUCTS // min(MAX_TILE_QUERIES, max(1, len(queries))), TILE_ROWS_RANGE[0]),
@@ -72,7 +74,7 @@ def _search_products(
                 max_square = max(max_square, float(squares[:n_tile_rows].max()))
             query_squares = np.einsum("ij,ij->i", tile, tile, dtype=np.float64)
             # lower bound on the distances of excluded rows
-            min_excluded = best[:, -1] + query_squares - rounding * (query_squares + max_square)
+            min_excluded = best[:, -1] + query_squares - rounding * (query_squares + max_square) - underflow
             candidates.sort(axis=1)
             sqdist = exact_squares(X, queries[batch], candidates)
             order = np.argsort(sqdist, axis=1, kind="stable")[:, :n_neighbours]

@@ -113,7 +113,8 @@ class CodebookEmbedding(SetEmbedding):
     above 64 dimensions, at least 4,096); results do not depend on blocks or workers. In the sample, the weight of a set
     is its number of points, and weights of points matter only within a set. Distances are Euclidean, so columns need
     similar units: use `SetScaler` or `SetPCA` first. A point that is equally near to several words counts for the
-    first. "hellinger" is exact; the other maps have errors as in `HistogramEmbedding` (0.1 % of a smooth kappa). Cost:
+    first. Distances are computed in float32: a point farther away than 1e6 times the largest word may count for any
+    word. "hellinger" is exact; the other maps have errors as in `HistogramEmbedding` (0.1 % of a smooth kappa). Cost:
     n_words d products per point.
 
     References

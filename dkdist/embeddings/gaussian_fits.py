@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def check_shrinkage(shrinkage: Any) -> float | None:
     """Return the fraction of mu I, or None for that of Ledoit and Wolf."""
     if isinstance(shrinkage, str) and shrinkage == LEDOIT_WOLF:
         return None
-    if isinstance(shrinkage, (int, float)) and not isinstance(shrinkage, bool) and 0 <= shrinkage <= 1:
+    if not isinstance(shrinkage, bool) and isinstance(shrinkage, Real) and 0 <= float(shrinkage) <= 1:
         return float(shrinkage)
     raise ValueError(f"shrinkage must be {LEDOIT_WOLF!r} or a number from 0 to 1; got {shrinkage!r:.200}")
 

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import set_feature_names, transform_sets
-from dkdist._base.inputs import Sets, SetsLike, check_sets, error_context, map_set_blocks
+from dkdist._base.inputs import Sets, SetsLike, check_sets, error_context, map_set_blocks, weighted_context
 from dkdist._base.parameter_checks import RandomStateLike, draw_seed, is_literal
 from dkdist._base.row_ids import align_to_index, find_ids
 from dkdist._numba.arrays import F64, I64
@@ -95,7 +95,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     ------
     ValueError
         For responses with more than three dimensions or constant ones, different numbers or ids of input and response
-        sets, fewer than two sets, or several bandwidths per dimension.
+        sets, fewer than two sets, input sets with equal features, or several bandwidths per dimension.
     SampleSetError, StoreFormatError
         As in the embedding and in `L2Embedding`.
 
@@ -166,7 +166,8 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         ridge.penalties()  # raises ValueError before work starts
         X, sample_weight = align_to_index(X, sample_weight=sample_weight)
         sets, responses = check_pairs(X, y)
-        weights = as_weights(sample_weight, len(sets))
+        n_sets, used = len(sets), np.arange(len(sets))
+        weights = as_weights(sample_weight, n_sets)
         if weights is not None and not weights.all():
             used = np.flatnonzero(weights)
             sets, responses, weights = sets[used], responses[used], weights[used]
@@ -174,14 +175,16 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"X must have at least 2 sets with a weight above 0; got {len(sets)}.")
         self.n_features_in_, self._origin = sets.n_dims, responses.origin
         set_feature_names(self, sets)
-        with error_context("one of y"):
+        with weighted_context(used, n_sets), error_context("one of y"):
             self.basis_, single_bandwidth = self._fit_basis(responses)
             coefficients = _coefficients(self.basis_, responses)
         is_auto = is_literal(self.bandwidth, "auto")
         pilot_bandwidth = single_bandwidth * (PILOT_BANDWIDTH_RATIO if is_auto else 1)
         pilot = np.maximum(damping(self.basis_.exponents[1:], pilot_bandwidth), MIN_PILOT_DAMPING)
         self.embedding_ = embedding
-        ridge.fit(self.embedding_.fit_transform(sets), coefficients * pilot, weights)
+        with weighted_context(used, n_sets):
+            rows = self.embedding_.fit_transform(sets)
+        ridge.fit(require_finite_rows(rows, used), coefficients * pilot, weights)
         self.bandwidth_ = single_bandwidth
         if is_auto:
             predicted, observed, row_weights = ridge.leave_one_out
@@ -222,7 +225,9 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: SetsLike) -> list[PredictedDensity]:
         """Return the predicted density for each of the sets X, in a list."""
         check_is_fitted(self)
-        return [self._density(row) for row in self.ridge_.predict(self.embedding_.transform(X))]
+        rows = self.embedding_.transform(X)
+        rows = require_finite_rows(rows, np.arange(len(rows)))
+        return [self._density(row) for row in self.ridge_.predict(rows)]
 
     @property
     def mean_density_(self) -> PredictedDensity:
@@ -241,8 +246,9 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
         Errors int (f - p)^2 = int f^2 - 2 int f p + int p^2 are estimated without bias from the points of the
         responses ``y``, which need two points each: int f p by the mean of f over the points, and int p^2 by the sum of
-        unbiased estimates of its squared coefficients, which omits the degrees outside the basis. The result is NaN if
-        the estimated error of the mean density is not positive.
+        unbiased estimates of its squared coefficients, which omits the degrees outside the basis. Predictions depend on
+        the noise of the responses of `fit`, so the score of these responses is too large and may exceed 1. The result
+        is NaN if the estimated error of the mean density is not positive.
         """
         check_is_fitted(self)
         X, sample_weight = align_to_index(X, sample_weight=sample_weight)
@@ -304,6 +310,16 @@ def check_pairs(X: Any, y: Any) -> tuple[Sets, Sets]:
             f"y must have the ids of X in the same order; got {response_ids[i]!r} for {ids[i]!r} (set {i}). Reorder y."
         )
     return sets, responses
+
+
+def require_finite_rows(rows: Any, positions: I64) -> Any:
+    """Return rows; ValueError names the first set without finite features, unless rows are lazy, as blocks raise."""
+    if isinstance(rows, np.ndarray) and not np.isfinite(rows).all():
+        i = int(np.argmin(np.isfinite(rows).all(axis=1)))
+        raise ValueError(
+            f"the features of all sets must be finite; those of set {positions[i]} are not. Drop the set."
+        )
+    return rows
 
 
 def damping(exponents: I64, bandwidth: F64) -> F64:

@@ -36,11 +36,16 @@ class PredictedDensity:
 
     Parameters
     ----------
-    coefficients : (K,) * d float64 array
+    coefficients : array-like of shape (K,) * d
         Coefficients of products of 1 and sqrt(2) cos(pi a x) on the box scaled to [0, 1]^d, for degrees a < K. The
         first one is 1.
-    low, high : (d,) float64 arrays
+    low, high : array-likes of shape (d,)
         Corners of the box.
+
+    Raises
+    ------
+    ValueError
+        For other shapes, values that are not finite, or a box without volume.
 
     Notes
     -----
@@ -72,6 +77,23 @@ class PredictedDensity:
     coefficients: F64
     low: F64
     high: F64
+
+    def __post_init__(self) -> None:
+        for name in ("coefficients", "low", "high"):
+            values = check_real_array(name, getattr(self, name))
+            if not np.isfinite(values).all():
+                raise ValueError(f"{name} must be finite; got {values[~np.isfinite(values)][0]}.")
+            object.__setattr__(self, name, values)
+        c, d = self.coefficients, self.n_dims
+        if d not in MIN_GRID_POINTS or len(set(c.shape)) != 1 or c.size == 0 or c.flat[0] != 1:
+            raise ValueError(
+                f"coefficients must have shape (K,), (K, K) or (K, K, K), and the first must be 1; got shape {c.shape}"
+                + (f" and {c.flat[0]:.6g}." if c.size else ".")
+            )
+        if self.low.shape != (d,) or self.high.shape != (d,) or not (self.low < self.high).all():
+            raise ValueError(
+                f"low and high must have shape ({d},), and low < high; got {self.low!s:.80} and {self.high!s:.80}."
+            )
 
     @property
     def n_dims(self) -> int:
@@ -132,10 +154,12 @@ class PredictedDensity:
 
 
 def project_density(values: F64) -> F64:
-    """Return max(values - xi, 0) with a mean of one, for values with a mean of at most one.
+    """Return max(values - xi, 0) with a mean of one.
 
     xi is the solution for a fixed set of positive values. It increases until the set no longer shrinks (Michelot 1986).
+    The largest value is at most xi + n for n values, so values n below the largest are never positive.
     """
+    values = np.maximum(values - values.max(), -values.size)  # large values would lose the unit of the mean
     positive = values.ravel()
     while True:
         xi = (positive.sum() - values.size) / len(positive)

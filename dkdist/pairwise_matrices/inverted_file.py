@@ -31,6 +31,7 @@ from dkdist.pairwise_matrices._tuning import (
 )
 
 FLOAT32_UNIT = 2.0**-24  # unit roundoff of float32 (IEEE 754-2019)
+MIN_COORDINATE = 1e-15  # of the largest coordinate; smaller squares lose digits in float32 (IEEE 754-2019)
 
 
 class Recall(NamedTuple):
@@ -48,6 +49,27 @@ def import_faiss() -> Any:
         raise ImportError(
             "engines 'faiss' and 'approximate' need faiss. Run pip install 'dkdist[neighbors]', or use engine='exact'."
         ) from error
+
+
+def require_float32_squares(rows: F32, name: str) -> float:
+    """Return the largest absolute coordinate; ValueError if squared distances overflow float32, which aborts faiss."""
+    largest = float(np.abs(rows).max(initial=0))
+    limit = math.sqrt(float(np.finfo(np.float32).max) / (4 * rows.shape[1]))
+    if largest >= limit:
+        raise ValueError(
+            f"{name} must have coordinates below {limit:.2g} for faiss, which squares distances in float32; got "
+            f"{largest:.2g}. Rescale the rows, or use engine='exact'."
+        )
+    return largest
+
+
+def require_nonzero_squares(largest: float) -> None:
+    """Raise ValueError if squared distances of rows with this largest coordinate vanish in float32."""
+    if 0 < largest < MIN_COORDINATE:
+        raise ValueError(
+            f"X must have a coordinate of at least {MIN_COORDINATE:g} for faiss, which squares distances in float32; "
+            f"the largest is {largest:.2g}. Rescale the rows, or use engine='exact'."
+        )
 
 
 def n_training_rows(n_rows: int) -> int:
@@ -151,9 +173,12 @@ def build_index(
     n_cells, D = _n_cells(n_rows), training_rows.shape[1]
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(D), D, n_cells)
     index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = seed % 2**31, N_KMEANS_ITERATIONS, 1
+    largest = require_float32_squares(training_rows, "X")
     index.train(training_rows)
     for rows in blocks:
+        largest = max(largest, require_float32_squares(rows, "X"))
         index.add(rows)
+    require_nonzero_squares(largest)
     if epsilon is None:
         return IVFIndex(index)
     centres = index.quantizer.reconstruct_n(0, n_cells).astype(np.float64)

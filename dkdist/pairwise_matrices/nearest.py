@@ -34,6 +34,8 @@ from dkdist.pairwise_matrices.inverted_file import (
     build_index,
     import_faiss,
     n_training_rows,
+    require_float32_squares,
+    require_nonzero_squares,
 )
 
 
@@ -122,7 +124,8 @@ class NearestSets(BaseEstimator):
     ------
     ValueError
         For more neighbours than rows, rows that are not finite, a different number of features, a recall outside
-        (0, 1], a negative epsilon, and an epsilon for another engine.
+        (0, 1], a negative epsilon, and an epsilon for another engine. With faiss also for coordinates whose squares
+        leave the range of float32 (above about 9e18 / sqrt(D), or all below 1e-15).
     ImportError
         If the engine needs faiss, and faiss is not installed.
 
@@ -185,6 +188,7 @@ class NearestSets(BaseEstimator):
         self._fit_X, self._index, self.recall_ = X, None, None
         if self.engine == "faiss":
             self._index = import_faiss().IndexFlatL2(X.shape[1])
+            require_nonzero_squares(require_float32_squares(X, "X"))
             self._index.add(X)
         elif self.engine == "approximate":
             rng = np.random.default_rng([seed, RngStream.CELLS])
@@ -251,6 +255,8 @@ class NearestSets(BaseEstimator):
         return (np.sqrt(squares), positions) if return_distance else positions
 
     def _nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
+        if self._index is not None:
+            require_float32_squares(queries, "queries")
         if isinstance(self._index, IVFIndex):
             return self._index.nearest(queries, k)
         if self._index is not None:

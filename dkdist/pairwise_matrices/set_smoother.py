@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import set_feature_names
-from dkdist._base.inputs import SetsLike, check_sets
+from dkdist._base.inputs import SetsLike, check_sets, weighted_context
 from dkdist._base.parameter_checks import (
     RandomStateLike,
     check_choice,
@@ -175,7 +175,8 @@ class SetSmoother(RegressorMixin, BaseEstimator):
         self._targets = targets.reshape(len(targets), -1)[used]
         self._weights = np.ones(len(used)) if weights is None else weights[used] / weights.max()
         self.embedding_ = embedding
-        rows = rows_in_memory(self.embedding_.fit_transform(sets))
+        with weighted_context(used, len(targets)):
+            rows = rows_in_memory(self.embedding_.fit_transform(sets), used)
         self.neighbors_ = NearestSets(engine=self.engine, random_state=seed).fit(rows)
         self.bandwidth_ = bandwidth
         self.bandwidths_: F64 | None = None
@@ -244,8 +245,8 @@ class SetSmoother(RegressorMixin, BaseEstimator):
         return tags
 
 
-def rows_in_memory(rows: Any) -> F32:
-    """Return finite rows (n, m) float32, computed if they are lazy; errors name the set."""
+def rows_in_memory(rows: Any, positions: I64) -> F32:
+    """Return finite rows (n, m) float32, computed if they are lazy; errors name the set by its position (n,)."""
     require_memory(
         4 * int(np.prod(rows.shape)), "the rows of all sets need", "use an embedding with fewer features"
     )
@@ -253,7 +254,7 @@ def rows_in_memory(rows: Any) -> F32:
     is_finite = np.isfinite(values).all(axis=1)
     if not is_finite.all():
         raise ValueError(
-            f"the rows of all sets must be finite; that of set {int(np.argmin(is_finite))} is not. Drop the set."
+            f"the rows of all sets must be finite; that of set {positions[np.argmin(is_finite)]} is not. Drop the set."
         )
     return values
 

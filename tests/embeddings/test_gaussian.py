@@ -114,6 +114,15 @@ def test_feature_names_contain_dimensions():
     assert names == expected
 
 
+def test_numpy_numbers_are_shrinkage_fractions():
+    sets = collection(2)
+    expected = dk.GaussianEmbedding(shrinkage=0.5).fit_transform(sets)
+    np.testing.assert_array_equal(
+        dk.GaussianEmbedding(shrinkage=np.float32(0.5)).fit_transform(sets), expected
+    )
+    assert dk.GaussianEmbedding(shrinkage=np.int64(1)).fit(sets).spec_.shrinkage == 1
+
+
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [

@@ -262,9 +262,37 @@ def test_invalid_pairs_raise():
         ),
         (model.fit, (X, Y), r"y must have the ids of X in the same order; got .*79.* \(set 0\)"),
         (model.fit, (INPUTS, [*RESPONSES[1:], np.full((2, 1), np.nan)]), r"NaN|finite"),
-        (fitted.score, (INPUTS[:2], [RESPONSES[0], [[1.0]]]), "set 1 of y must have at least 2 points"),
+        (fitted.score, (INPUTS[:3], [*RESPONSES[:2], [[1.0]]]), "set 2 of y must have at least 2 points"),
         (fitted.score, (INPUTS, PLANES), r"must have 1 dimension\(s\), as in fit; got 2"),
         (fitted.predict, (RESPONSES,), r"must have 2 dimension\(s\), as in fit; got 1"),
     ):
         with pytest.raises(ValueError, match=message):
             call(*arguments)
+
+
+def test_regressor_refuses_skipped_sets_by_position():
+    skipping = dk.DensityRegressor(dk.DivergenceEmbedding(domain=(-50, 50), on_error="skip"))
+    outside = [INPUTS[0], INPUTS[1] + 99, *INPUTS[2:]]
+    for weights in (None, np.r_[0, np.ones(79)]):
+        with (
+            pytest.warns(UserWarning, match="invalid set"),
+            pytest.raises(ValueError, match="those of set 1 are not"),
+        ):
+            skipping.fit(outside, RESPONSES, weights)
+    skipping.fit(INPUTS, RESPONSES)
+    with (
+        pytest.warns(UserWarning, match="invalid set"),
+        pytest.raises(ValueError, match="those of set 1 are not"),
+    ):
+        skipping.predict(outside)
+
+
+def test_predictions_far_from_the_training_sets_are_densities():
+    """Features of 1e6 to 1e37 give coefficients that are far larger than those of any density."""
+    model = dk.DensityRegressor(MOMENTS, random_state=0).fit(INPUTS, RESPONSES)
+    low, high = model.mean_density_.domain
+    for density in model.predict([INPUTS[0] * scale for scale in (1e2, 1e6, 1e18, 1e37)]):
+        np.testing.assert_allclose(density.grid_values.mean(), 1, rtol=1e-12)
+        assert density.grid_values.min() >= 0
+        sample = density.sample(20, random_state=0)
+        assert ((sample >= low) & (sample <= high)).all()

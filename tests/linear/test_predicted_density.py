@@ -94,6 +94,17 @@ def test_projection_is_nearer_to_every_density():
         assert ((project_density(values) - density) ** 2).sum() <= ((values - density) ** 2).sum()
 
 
+@pytest.mark.parametrize("scale", [1e10, 1e20, 1e300])
+def test_far_extrapolations_are_densities(scale):
+    """Values that differ by more than one in floating point leave the whole mass to the largest one."""
+    values = project_density(scale * np.array([0.3, -2.0, 0.5, -1.0]))
+    np.testing.assert_array_equal(values, [0, 0, 4, 0])
+    density = dk.PredictedDensity([1, scale, scale], [0.0], [1.0])
+    np.testing.assert_array_equal(density.grid_values[[0, -1]], [256, 0])
+    assert density.grid_values.mean() == 1
+    assert density.sample(5, random_state=0).max() < 2 / 256
+
+
 def test_samples_follow_the_density():
     """Kolmogorov-Smirnov test with 20,000 points, which detects differences of the distribution function of 0.0115."""
     density = random_density(1, 8, 3)
@@ -149,3 +160,26 @@ def test_invalid_points_and_sizes_raise():
         density.sample(0)
     assert density.n_dims == 2
     assert random_density(1, 4, 0.1).pdf([0.5, 1]).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([2.0, 1], [0], [1]), r"the first must be 1; got shape \(2,\) and 2"),
+        (([], [0], [1]), r"coefficients must have shape .* got shape \(0,\)"),
+        (([[1.0, 0, 0]], [0, 0], [1, 1]), r"coefficients must have shape .* got shape \(1, 3\)"),
+        (([1.0, np.nan], [0], [1]), "coefficients must be finite; got nan"),
+        (([1.0, 0], [0], [np.inf]), "high must be finite; got inf"),
+        (([1.0, 0], [1], [1]), r"low < high; got \[1.\] and \[1.\]"),
+        (([1.0, 0], [0, 0], [1, 1]), r"low and high must have shape \(1,\)"),
+        (([1.0, 0], 0, 1), r"low and high must have shape \(1,\)"),
+        ((["a", "b"], [0], [1]), "coefficients must contain real numbers"),
+    ],
+)
+def test_invalid_series_and_boxes_raise(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        dk.PredictedDensity(*arguments)
+
+
+def test_lists_are_accepted():
+    np.testing.assert_allclose(dk.PredictedDensity([1, 0], [0], [2]).pdf([0, 1, 2, 3]), [0.5, 0.5, 0.5, 0])

@@ -107,8 +107,8 @@ def test_block_size_changes_the_result_slightly() -> None:
     assert min(a.score(X, y), b.score(X, y)) > exact - 0.001
     refitted = IncrementalSGDRegressor(validation_fraction=0.1, random_state=0).fit(chunks[0].persist(), y)
     assert model_bits(refitted) == model_bits(a)
-    # The Gram matrix is well-conditioned, and sums of n products in any order differ by about sqrt(n) roundoffs of their
-    # size, so coefficients differ by that share of the largest one, however small they are themselves.
+    # The Gram matrix is well-conditioned, and sums of n products in any order differ by about sqrt(n) roundoffs of
+    # their size, so coefficients differ by that share of the largest one, however small they are themselves.
     ridges = [IncrementalRidge(alphas=[1.0]).fit(lazy, y).coef_ for lazy in chunks]
     roundoff = float(np.finfo("f4").eps) / 2
     np.testing.assert_allclose(*ridges, rtol=0, atol=np.sqrt(len(X)) * roundoff * np.abs(ridges[0]).max())

@@ -94,3 +94,22 @@ def test_copies_and_pickles():
 def test_invalid_epsilon_raises(options, message):
     with pytest.raises(ValueError, match=message):
         dk.NearestSets(2, **{"engine": "approximate", **options}).fit(np.eye(4, dtype="f4"))
+
+
+@pytest.mark.parametrize("engine", ["faiss", "approximate"])
+@pytest.mark.parametrize(
+    ("scale", "message"), [(1e20, "coordinates below 4.6e\\+18"), (1e-30, "at least 1e-15")]
+)
+def test_rows_whose_squares_leave_float32_are_refused(engine, scale, message):
+    rows = np.random.default_rng(0).standard_normal((300, 4)).astype("f4")
+    with pytest.raises(ValueError, match=f"X must have .*{message} for faiss.* Rescale the rows"):
+        dk.NearestSets(5, engine=engine).fit(rows * np.float32(scale))
+    model = dk.NearestSets(5, engine=engine, random_state=0).fit(rows)
+    if scale > 1:
+        with pytest.raises(ValueError, match=f"queries must have {message}"):
+            model.kneighbors(rows * np.float32(scale))
+    else:  # small queries lie at the origin
+        nearest = np.argsort((rows**2).sum(axis=1))[0]
+        assert (model.kneighbors(rows[:3] * np.float32(scale), 1)[1] == nearest).mean() >= (engine == "faiss")
+    exact = dk.NearestSets(5).fit(rows * np.float32(scale))
+    np.testing.assert_array_equal(exact.kneighbors()[1], dk.NearestSets(5).fit(rows).kneighbors()[1])

@@ -7,6 +7,7 @@ from oracles import gaussian_mixtures
 from scipy.linalg import eigvalsh, inv, sqrtm
 
 import dkdist as dk
+from dkdist.pairwise_matrices.gaussian_divergences import GaussianPairs
 from dkdist.pairwise_matrices.landmark_candidates import k_means_plus_plus
 
 EPS = 2.0**-24  # rounding error of float32
@@ -196,6 +197,7 @@ def test_stores_give_identical_lazy_rows(name):
         {"divergence": "kullback-leibler"},
         {"divergence": "hellinger", "estimator": "knn"},
         {"divergence": "jensen-shannon", "estimator": "entropy"},
+        {"divergence": "bhattacharyya", "estimator": "gaussian"},
     ],
     ids=str,
 )
@@ -206,6 +208,11 @@ def test_model_files_keep_rows(params, tmp_path):
     np.testing.assert_array_equal(loaded.transform(SETS), embedding.transform(SETS))
     assert loaded.spec_ == embedding.spec_
     np.testing.assert_array_equal(loaded.component_indices_, embedding.component_indices_)
+
+
+def test_loaded_gaussian_pairs_have_a_known_divergence():
+    with pytest.raises(ValueError, match=r"divergence must be one of 'jensen-shannon'.*; got 'total'"):
+        GaussianPairs("total", None, 1024, 0.5, True)
 
 
 def test_functions_cannot_be_saved(tmp_path):

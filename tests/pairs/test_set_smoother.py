@@ -211,3 +211,13 @@ def test_invalid_input_raises():
         pytest.raises(ValueError, match="that of set 1 is not"),
     ):
         dk.SetSmoother(outside).fit([TRAIN[0], TRAIN[1] + 99, *TRAIN[2:]], Y_TRAIN)
+    weights = np.r_[0, np.ones(N_TRAIN - 1)]
+    with (
+        pytest.warns(UserWarning, match="invalid set"),
+        pytest.raises(ValueError, match="that of set 1 is not"),
+    ):
+        dk.SetSmoother(outside).fit([TRAIN[0], TRAIN[1] + 99, *TRAIN[2:]], Y_TRAIN, weights)
+    outside = dk.DivergenceEmbedding(domain=(-50, 50))
+    with pytest.raises(dk.SampleSetError, match="set 0") as raised:
+        dk.SetSmoother(outside).fit([TRAIN[0], TRAIN[1] + 99, *TRAIN[2:]], Y_TRAIN, weights)
+    assert raised.value.__notes__ == ["The set is counted among those with a weight above 0."]
