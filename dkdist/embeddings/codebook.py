@@ -1,4 +1,4 @@
-"""`CodebookEmbedding`: frequencies of words, the nearest centres of the points of a set (bag of words).
+"""`CodebookEmbedding`: bag of words, the fractions of the points of a set at their nearest words (k-means centres).
 
 points --nearest of K centres--> fractions p_k --p^(1/2 + i l_j)--> row,   |row_p - row_q|^2 ~ sum_k kappa(p_k, q_k)
 """
@@ -50,7 +50,7 @@ class Words(ArrayRecord):
 @serializable("CodebookSpec")
 @dataclass(frozen=True)
 class CodebookSpec(Params["CodebookParameters"]):
-    """Parameters of a codebook embedding; without ``frequencies`` (of the spectral measure) rows are the fractions."""
+    """Parameters of a codebook embedding. Rows are the fractions if ``frequencies`` (spectral measure) is None."""
 
     words: Words
     frequencies: tuple[float, ...] | None = None
@@ -79,10 +79,11 @@ class CodebookParameters(CellFeatures[CodebookSpec]):
 
 
 class CodebookEmbedding(SetEmbedding):
-    """Embed sets by the frequencies of words: a bag of words, for histograms in many dimensions.
+    """Embed sets by the fractions of their points at each word: a bag of words, a histogram for many dimensions.
 
     Words are the centres of k-means on a sample of the points of all sets. A row holds the (weighted) fractions p_k of
-    the points of a set whose nearest word is word k, or their explicit feature map for an additive histogram kernel.
+    the points of a set whose nearest word is word k, or the feature map of these fractions for an additive histogram
+    kernel.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ class CodebookEmbedding(SetEmbedding):
         return self
 
     def _map_params(self) -> tuple[Any, ...]:
-        """Return frequencies and masses of the feature map; none for the fractions themselves."""
+        """Return frequencies and masses of the feature map, or () if rows are the fractions."""
         if is_literal(self.divergence, "linear"):
             return ()
         if isinstance(self.divergence, str):
@@ -207,9 +208,8 @@ def cluster_centres(sample: PooledSample, n_clusters: int, seed: int) -> F32:
     return np.asarray(kmeans.cluster_centers_ / scale, np.float32)
 
 
-def _count_distinct(points: F32, enough: int) -> int:
-    """Return the number of distinct points; any number from ``enough`` on if there are at least that many."""
-    n_first = len(
-        np.unique(points[: 2 * enough], axis=0)
-    )  # a short run has enough, unless points are repeated
-    return n_first if n_first >= enough else len(np.unique(points, axis=0))
+def _count_distinct(points: F32, n_required: int) -> int:
+    """Return the number of distinct points, or a lower bound that is at least ``n_required``."""
+    # the first points suffice, unless many points are repeated
+    n_first = len(np.unique(points[: 2 * n_required], axis=0))
+    return n_first if n_first >= n_required else len(np.unique(points, axis=0))
