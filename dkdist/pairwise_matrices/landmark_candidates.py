@@ -1,6 +1,6 @@
 """Candidates for landmark sets: a bounded sample of sets, their squared distances, and the choice among them.
 
-    k-means++   each with probability proportional to the squared distance to the nearest chosen one
+    k-means++   each with probability proportional to the squared distance to the nearest landmark chosen before it
     leverage    each with probability proportional to its ridge leverage score (K (K + penalty)^-1)_ii
     random      uniformly
 
@@ -117,7 +117,7 @@ def select_landmarks(rule: str, squares: F64, gamma: float, n: int, rng: np.rand
 
 
 def k_means_plus_plus(squares: F64, n: int, rng: np.random.Generator) -> I64:
-    """Return indices of n distinct candidates, in the order in which they were drawn; copies are drawn last."""
+    """Return indices of n distinct candidates in the order of the draws; copies of chosen candidates come last."""
     chosen, nearest = np.empty(n, np.int64), np.ones(len(squares))  # the first is uniform
     is_chosen = np.zeros(len(squares), bool)
     for j in range(n):

@@ -1,4 +1,4 @@
-"""Parameters of Nystroem features: sets -> squared distances to landmark sets -> kernel values -> features.
+"""Parameters of Nyström features: sets -> squared distances to landmark sets -> kernel values -> features.
 
     phi(x) = K_LL^(-1/2) k(L, x),    k(x, y) = exp(-gamma d^2(x, y)),    L the landmarks (Williams and Seeger 2001)
 
@@ -43,7 +43,7 @@ class LandmarkRows(ArrayRecord):
 @serializable("EmbeddedLandmarks")
 @dataclass(frozen=True)
 class EmbeddedLandmarks(EmbeddingWrapperParams["RowDistances"]):
-    """Landmarks as rows of an embedding, whose squared Euclidean distances are the squared distances of sets."""
+    """Landmarks as rows of an embedding, whose squared Euclidean distances are those of the sets."""
 
     embedding: Any
     landmarks: LandmarkRows
@@ -75,7 +75,7 @@ class EmbeddedLandmarks(EmbeddingWrapperParams["RowDistances"]):
 
 
 class RowDistances(FittedParams[EmbeddedLandmarks]):
-    """Prepared rows of landmarks; rows are relative to their mean, so that squared distances cancel little."""
+    """Prepared rows of landmarks, relative to their mean, which reduces cancellation in squared distances."""
 
     def __init__(self, spec: EmbeddedLandmarks) -> None:
         self.spec, self.embedding = spec, spec.embedding.materialize()
@@ -85,7 +85,7 @@ class RowDistances(FittedParams[EmbeddedLandmarks]):
         self._squares, self._factor = _squared_norms(centred), deterministic_factor(centred.T)
 
     def squared_distances(self, sets: SampleSets) -> F32:
-        """Return squared distances (n_sets, R) float32; a tile of sets is embedded at a time, to limit memory."""
+        """Return squared distances (n_sets, R) float32; tiles of sets are embedded in turn to limit memory."""
         out = np.empty((len(sets), self.spec.n_landmarks), np.float32)
         step = max(1, ROW_VALUES_PER_TILE // self.spec.n_features)
         for start in range(0, len(sets), step):
@@ -159,14 +159,14 @@ class PairDivergences(FittedParams[ComparedLandmarks]):
         out = np.empty((len(sets), len(self._landmarks)))
         for i in range(len(sets)):
             try:
-                (one,) = self._estimator.prepare(sets[i : i + 1], [_NamedSet(i, False)])
-                out[i] = [self._estimator.pair(one, landmark) for landmark in self._landmarks]
+                (prepared_set,) = self._estimator.prepare(sets[i : i + 1], [_NamedSet(i, False)])
+                out[i] = [self._estimator.pair(prepared_set, landmark) for landmark in self._landmarks]
             except SampleSetError as error:
                 raise RowError(i, f"has no row: {error}") from error
         return np.maximum(out, 0).astype(np.float32)
 
     def between_landmarks(self) -> F64:
-        """Return divergences (R, R) of the landmarks; those of a landmark and itself are 0, as in other estimates."""
+        """Return divergences (R, R) of the landmarks; the diagonal is 0, as in `divergence_matrix`."""
         D, landmarks = np.zeros((len(self._landmarks),) * 2), self._landmarks
         for i in range(len(D)):
             D[i, :i] = D[:i, i] = [self._estimator.pair(landmarks[i], landmarks[j]) for j in range(i)]
@@ -176,7 +176,7 @@ class PairDivergences(FittedParams[ComparedLandmarks]):
 @serializable("NystroemParams")
 @dataclass(frozen=True)
 class NystroemParams(Params["NystroemFeatures"]):
-    """Parameters of Nystroem features: landmarks, gamma, and K_LL^(-1/2) as ``mixing``."""
+    """Parameters of Nyström features: landmarks, gamma, and K_LL^(-1/2) as ``mixing``."""
 
     _cache_size = 0  # prepared landmarks are not cached
 
@@ -225,7 +225,7 @@ def n_landmarks(landmarks: EmbeddedLandmarks | DistanceSpec | ComparedLandmarks)
 
 
 def squared_distance_function(source: Any) -> SquaredDistances:
-    """Return the function of materialized landmarks that gives squared distances; distances of objects are squared."""
+    """Return the function of materialized landmarks that maps sets to squared distances."""
     if hasattr(source, "squared_distances"):
         function: SquaredDistances = source.squared_distances
         return function
@@ -253,7 +253,7 @@ class NystroemFeatures(FittedParams[NystroemParams]):
 
 
 class AdditiveNystroemFeatures(NystroemFeatures):
-    """Features of an embedding whose rows are accumulated over pieces of large sets."""
+    """Nyström features for an embedding that accumulates rows over pieces of large sets."""
 
     def row_sum(self, n_points: int, weight: float) -> RowSum:
         """Return an accumulator for the row (R,) of one set that is read in pieces."""
