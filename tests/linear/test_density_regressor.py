@@ -147,9 +147,8 @@ def test_predictions_are_nearer_to_the_true_densities_than_the_mean(name):
     cell = (2 * s.bound / s.n_nodes) ** s.d
     p = np.array([s.density(v, nodes) for v in t[n_train:]])
     f = np.array([density.pdf(nodes) for density in model.predict(inputs[n_train:])])
-    np.testing.assert_allclose(
-        f.sum(axis=1) * cell, 1, atol=0.02
-    )  # of the midpoint rule at the edge of the domain
+    # the midpoint rule has this error at the edge of the domain
+    np.testing.assert_allclose(f.sum(axis=1) * cell, 1, atol=0.02)
     error = ((f - p) ** 2).sum(axis=1) * cell
     mean_error = ((model.mean_density_.pdf(nodes) - p) ** 2).sum(axis=1) * cell
     gain = mean_error - error
@@ -267,7 +266,7 @@ def test_models_are_cloned_pickled_saved_and_validated(tmp_path):
     assert scores.min() > 0
 
 
-def test_points_far_from_zero_keep_their_places():
+def test_points_far_from_zero_keep_their_location():
     moved = [y + 1e6 for y in RESPONSES]
     sets = dk.SampleSets.from_arrays(moved)
     density = dk.DensityRegressor(random_state=0).fit(INPUTS, sets).predict(INPUTS[:1])[0]
