@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ArrayRecord:
-    """Base class of tuples of arrays, which are equal if their arrays are bitwise identical."""
+    """Base class of records of arrays, which are equal if their arrays are bitwise identical."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._content == other._content
