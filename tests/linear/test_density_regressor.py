@@ -216,12 +216,12 @@ def test_weights_of_zero_remove_pairs():
         np.testing.assert_allclose(a.coefficients, b.coefficients, atol=1e-6)
 
 
-def test_each_set_is_predicted_alone():
+def test_a_prediction_depends_on_its_set_alone():
     model = dk.DensityRegressor(random_state=0).fit(INPUTS, PLANES)
-    together = model.predict(INPUTS[:9])
+    predictions = model.predict(INPUTS[:9])
     for i in (0, 8):
         np.testing.assert_array_equal(
-            model.predict(INPUTS[i : i + 1])[0].coefficients, together[i].coefficients
+            model.predict(INPUTS[i : i + 1])[0].coefficients, predictions[i].coefficients
         )
 
 
