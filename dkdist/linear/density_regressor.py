@@ -185,12 +185,12 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         ridge.fit(self.embedding_.fit_transform(sets), coefficients * pilot_factors, weights)
         self.bandwidth_ = single_bandwidth
         if is_auto:
-            predicted, observed, row_weights = ridge.leave_one_out
+            predictions, targets, row_weights = ridge.leave_one_out
             self.bandwidth_ = _select_bandwidth(
                 self.basis_.exponents[1:],
                 single_bandwidth,
-                predicted / pilot_factors,
-                observed / pilot_factors,
+                predictions / pilot_factors,
+                targets / pilot_factors,
                 row_weights,
             )
         factors = damping(self.basis_.exponents[1:], self.bandwidth_)
@@ -324,9 +324,9 @@ def _coefficients(basis: L2Spec, responses: Sets) -> F64:
     return np.asarray(rows.compute() if hasattr(rows, "compute") else rows)[:, 1:].astype(np.float64)
 
 
-def _select_bandwidth(exponents: I64, single: F64, predicted: F64, observed: F64, weights: F64) -> F64:
+def _select_bandwidth(exponents: I64, single: F64, predictions: F64, targets: F64, weights: F64) -> F64:
     """Return the bandwidths (d,) of the smallest estimated error of leave-one-out predictions (n, n_functions)."""
-    sums = CoefficientSums(exponents, weights @ predicted**2, weights @ (predicted * observed))
+    sums = CoefficientSums(exponents, weights @ predictions**2, weights @ (predictions * targets))
     high, low = MAX_BANDWIDTH_RATIO * single.max(), MIN_BANDWIDTH_RATIO * single.min()
     n = int(np.ceil(CANDIDATES_PER_OCTAVE * np.log2(high / low))) + 1
     return best_bandwidth(sums, np.geomspace(high, low, n))

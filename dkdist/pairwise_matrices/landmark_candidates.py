@@ -52,7 +52,7 @@ def embedded_candidates(spec: Any, sets: Sets, summary: DataSummary, n: int, see
     return Candidates(
         positions,
         _squared_distances(rows),
-        lambda chosen: EmbeddedLandmarks(spec, LandmarkRows(rows[chosen])),
+        lambda indices: EmbeddedLandmarks(spec, LandmarkRows(rows[indices])),
     )
 
 
@@ -74,8 +74,8 @@ def object_candidates(distance: Distance, sets: Sets, summary: DataSummary, n: i
     warn_unequal_columns(distance, sample.sets)
     D = pairwise_distances(distance, sample).astype(np.float64)
 
-    def landmarks_at(chosen: I64) -> DistanceSpec:
-        objects = sample.sets[chosen]
+    def landmarks_at(indices: I64) -> DistanceSpec:
+        objects = sample.sets[indices]
         return DistanceSpec(distance, Landmarks.of(objects, distance), (0.0,), sets.n_dims, objects.alphabet)
 
     return Candidates(sample.positions, (D**2 + D.T**2) / 2, landmarks_at)
@@ -89,8 +89,8 @@ def compared_candidates(
     rows = random_subset(len(sample.positions), n, seed)  # the sample may be larger
     positions, sampled_sets = sample.positions[rows], sample.sets[rows]
 
-    def landmarks_at(chosen: I64) -> ComparedLandmarks:
-        objects: SampleSets = sampled_sets[chosen]
+    def landmarks_at(indices: I64) -> ComparedLandmarks:
+        objects: SampleSets = sampled_sets[indices]
         weights = None if objects.weights is None else objects.weights.reshape(-1)
         return ComparedLandmarks(estimator, Landmarks(objects.relative, objects.offsets, weights))
 
@@ -118,15 +118,15 @@ def select_landmarks(rule: str, squares: F64, gamma: float, n: int, rng: np.rand
 
 def k_means_plus_plus(squares: F64, n: int, rng: np.random.Generator) -> I64:
     """Return indices of n distinct candidates in the order of the draws; copies of chosen candidates come last."""
-    chosen, nearest = np.empty(n, np.int64), np.ones(len(squares))  # the first is uniform
+    indices, nearest_squares = np.empty(n, np.int64), np.ones(len(squares))  # the first is uniform
     is_chosen = np.zeros(len(squares), bool)
     for j in range(n):
-        nearest[is_chosen] = 0  # also if rounding gives a set a distance to itself
-        if not nearest.any():  # all other candidates are copies of chosen ones
-            nearest[~is_chosen] = 1
-        cumulative = np.cumsum(nearest)
+        nearest_squares[is_chosen] = 0  # also if rounding gives a set a distance to itself
+        if not nearest_squares.any():  # all other candidates are copies of chosen ones
+            nearest_squares[~is_chosen] = 1
+        cumulative = np.cumsum(nearest_squares)
         # the first candidate whose cumulative sum is at least this number in (0, sum]
         i = int(np.searchsorted(cumulative, (1 - rng.random()) * cumulative[-1]))
-        chosen[j], is_chosen[i] = i, True
-        nearest = squares[i].copy() if j == 0 else np.minimum(nearest, squares[i])
-    return chosen
+        indices[j], is_chosen[i] = i, True
+        nearest_squares = squares[i].copy() if j == 0 else np.minimum(nearest_squares, squares[i])
+    return indices

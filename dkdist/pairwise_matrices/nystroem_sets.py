@@ -184,10 +184,10 @@ class NystroemSets(SetEmbedding):
         gamma = requested_gamma or median_gamma(candidates.squares)
         rng = np.random.default_rng([seed, RngStream.LANDMARKS])
         with one_blas_thread():  # more threads would change the last bits
-            chosen = select_landmarks(rule, candidates.squares, gamma, R, rng)
-            mixing = inverse_root(np.exp(-gamma * candidates.squares[np.ix_(chosen, chosen)]))
-        self.component_indices_ = candidates.positions[chosen]
-        self.spec_ = NystroemParams(candidates.landmarks_at(chosen), gamma, MixingMatrix(mixing))
+            indices = select_landmarks(rule, candidates.squares, gamma, R, rng)
+            mixing = inverse_root(np.exp(-gamma * candidates.squares[np.ix_(indices, indices)]))
+        self.component_indices_ = candidates.positions[indices]
+        self.spec_ = NystroemParams(candidates.landmarks_at(indices), gamma, MixingMatrix(mixing))
         return self
 
     def _compare_candidates(self, sets: Sets, R: int, seed: int) -> Candidates:
