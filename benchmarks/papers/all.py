@@ -1,10 +1,10 @@
-"""The experiments of the three papers by one command, next to the tables of docs/papers.md.
+"""Run the experiments of the three papers, and print their figures with the tables of docs/papers.md.
 
     python benchmarks/papers/all.py [--quick] [--output results.json]
 
 Runs every script that a row names, each in a new process, and prints the rows with the figures of this run. A script
-whose data or packages are missing is named with its last line of output. --quick (a few minutes) shows that everything
-runs: with so few sets, figures are worse than those of docs/papers.md, which are from full runs (several hours).
+whose data or packages are missing is listed with its last line of output. --quick (a few minutes) checks that every
+script runs; with so few sets, figures are worse than those of docs/papers.md, which are from full runs (several hours).
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def image_figures(report: Any) -> str:
     return means(rows, {name: f"error with {name}" for name in rows})
 
 
-FIGURES: dict[str, tuple[list[str], Callable[[Any], str]]] = {  # arguments of a quick run, and its figures
+# (additional arguments of a quick run, function that formats the figures of a report) by script
+FIGURES: dict[str, tuple[list[str], Callable[[Any], str]]] = {
     "gram_published.py": (
         [],
         lambda r: means(
@@ -92,7 +93,7 @@ def table_rows(page: str) -> list[list[str]]:
 
 
 def run_script(script: str, quick: bool) -> tuple[str, Any]:
-    """Return the figures of a script as text, and its report; the last line of its output if it fails."""
+    """Return the figures of a script as text, and its report; if it fails, the last line of its output and None."""
     arguments, figures = FIGURES[script]
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "report.json")

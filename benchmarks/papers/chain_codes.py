@@ -25,7 +25,9 @@ from study import data_file
 
 STEPS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))  # (row, column)
 N_BATCHES, N_TRAINING, SIDE = 21, 60_000, 28
-HALF = 127  # the PNG files contain 255/256 of the values of MNIST, rounded down
+MIN_PIXEL_VALUE = (
+    127  # half of the maximum: the PNG files contain 255/256 of the values of MNIST, rounded down
+)
 
 
 def largest_component(mask: np.ndarray) -> np.ndarray:
@@ -90,7 +92,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args()
     images, labels = read_images(args.folder)
-    shapes = [largest_component(image >= HALF) for image in images]
+    shapes = [largest_component(image >= MIN_PIXEL_VALUE) for image in images]
     for name, trace in (("mnist_str8", steps_between_pixels), ("mnist_str4", steps_along_edges)):
         strings = [np.array(trace(shape), np.uint8) for shape in shapes]
         known = test_strings(name)

@@ -10,7 +10,7 @@ A parameter t is uniform on [-1, 1]. An input set is a sample of one distributio
 
 with w = (1 + t) / 2. Each method predicts the response densities of 200 test sets. "mean" is the mean density of the
 training responses, "smoother" the kernel smoothing of coefficients of Oliva, Poczos, Schneider (2013), and "sample" the
-density estimated from the response of the test set itself, which the other methods do not see. Errors are integrated
+density estimated from the response of the test set itself, which the other methods do not use. Errors are integrated
 over a box with 99.99 % of each density, by the midpoint rule with 2,000 or 200^2 nodes, and averaged over test sets.
 "gain" is the mean of the differences from "mean", in standard errors; "true score" is 1 - error / error of the mean,
 which `score` estimates.

@@ -28,7 +28,7 @@ F64 = np.ndarray
 TrainAndNew = tuple[F64, F64]  # inputs of a learner for training and prediction
 NEIGHBOURS, COSTS, POWERS, SPREADS = (1, 3, 5, 9), (1.0, 10.0, 100.0), (1.0, 2.0), (0.25, 1.0, 4.0)
 COMPONENTS = (64, 256)
-BLOCK_OBJECTS = 500  # of `nearest_in_blocks`: 240 MB of distances to 60,000 objects
+BLOCK_OBJECTS = 500  # objects per block of `nearest_in_blocks`: 240 MB of distances to 60,000 objects
 ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 11))
 
 
@@ -80,7 +80,7 @@ def embed_transductive(D: Matrices, n_components: int) -> TrainAndNew:
     return rows[:n], rows[n:]
 
 
-def vote(D: F64, y: np.ndarray, k: int) -> np.ndarray:
+def majority_labels(D: F64, y: np.ndarray, k: int) -> np.ndarray:
     """Return the majority label of the k nearest objects (columns) to each row, the smaller one in ties."""
     nearest_labels = y[np.argsort(D, axis=1, kind="stable")[:, :k]]
     return np.array([np.bincount(labels).argmax() for labels in nearest_labels])
@@ -92,9 +92,11 @@ def nearest_in_blocks(
     """Return the labels of new objects by nearest neighbours, and k, without the matrix of all pairs."""
     rows, held_out = split
     D = dk.distance_matrix(train[held_out], train[rows], distance)
-    k = max(NEIGHBOURS, key=lambda k: (vote(D, y[rows], k) == y[held_out]).mean())
+    k = max(NEIGHBOURS, key=lambda k: (majority_labels(D, y[rows], k) == y[held_out]).mean())
     blocks = [new[a : a + BLOCK_OBJECTS] for a in range(0, len(new), BLOCK_OBJECTS)]
-    return np.concatenate([vote(dk.distance_matrix(block, train, distance), y, k) for block in blocks]), k
+    return np.concatenate(
+        [majority_labels(dk.distance_matrix(block, train, distance), y, k) for block in blocks]
+    ), k
 
 
 def nearest(D: F64) -> list[Any]:

@@ -140,7 +140,7 @@ def tune(task: Task, samplers: Any, data: Data, split: Any, R: int, D: int) -> M
     return best
 
 
-def unfitted(model: Model, sets: dk.SampleSets, R: int) -> dk.DistanceEmbedding:
+def unfitted_embedding(model: Model, sets: dk.SampleSets, R: int) -> dk.DistanceEmbedding:
     R = min(R, len(sets)) if model.sampler == "object" else R
     gamma = model.gamma * model.embedding(R, "median").fit(sets).gamma_ if model.gamma else 0.0
     return model.embedding(R, gamma)
@@ -149,14 +149,14 @@ def unfitted(model: Model, sets: dk.SampleSets, R: int) -> dk.DistanceEmbedding:
 def tune_svm(model: Model, data: Data, split: Any, R: int) -> float:
     """Return the cost of a linear SVM that is best on held-out training objects."""
     train, held_out = split
-    embedding = unfitted(model, data.train[train], R).fit(data.train[train])
+    embedding = unfitted_embedding(model, data.train[train], R).fit(data.train[train])
     rows, new = embedding.transform(data.train[train]), embedding.transform(data.train[held_out])
     return max(COSTS, key=lambda cost: linear_svm(rows, data.y[train], cost).score(new, data.y[held_out]))
 
 
 def run(model: Model, data: Data, R: int, D: int, svm_cost: float = 0.0) -> dict[str, Any]:
     """Return test accuracy after training on all other objects, and seconds of every stage."""
-    embedding = unfitted(model, data.train, R)
+    embedding = unfitted_embedding(model, data.train, R)
     start = time.perf_counter()
     rows = embedding.fit(data.train).transform(data.train)
     embedded = time.perf_counter()

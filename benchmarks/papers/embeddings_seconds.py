@@ -1,4 +1,4 @@
-"""Seconds of fit and transform of bags of words and Nystroem features, compared with `DivergenceEmbedding`.
+"""Seconds of fit and transform of bags of words and Nyström features, compared with `DivergenceEmbedding`.
 
     python benchmarks/papers/embeddings_seconds.py [--quick] [--repeats 9] [--output seconds.json]
 

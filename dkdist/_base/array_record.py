@@ -12,7 +12,7 @@ from dkdist._utils.serialization import serializable
 
 
 class ArrayRecord:
-    """Base class of tuples of arrays, which are equal if their arrays are bitwise identical."""
+    """Base class of records of arrays, which are equal if their arrays are bitwise identical."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._content == other._content

@@ -143,9 +143,10 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return check_index_alignment(rows, X, y)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return column names (m,), from dimension names if each column has one dimension, else numbered.
+        """Return column names (m,): from dimension names if each column has one dimension, otherwise numbered.
 
-        ``input_features`` is ignored: scikit-learn's `ColumnTransformer` passes the name of the column of sets.
+        ``input_features`` is ignored, because `ColumnTransformer` of scikit-learn passes the name of the column of
+        sets.
         """
         check_is_fitted(self)
         dimension_names = getattr(self, "feature_names_in_", None)
@@ -260,7 +261,7 @@ def _embed_view(skip: bool, parameters: EmbeddingParameters, view: LazySets, fir
     result = run_skipping_invalid(
         partial(_embed, parameters), view, positions, nan_row, skip=skip, pieces=pieces
     )
-    warn_skipped_rows(result.bad, result.reason, workers_warn=False)  # the rows list them
+    warn_skipped_rows(result.bad, result.reason, workers_warn=False)  # rows of NaN list the sets
     rows, outside = zip(*result.results, strict=True)
     warn_outside(np.concatenate(outside), first, parameters.spec.domain, view.n_points)
     return rows[0] if len(rows) == 1 else np.concatenate(rows)

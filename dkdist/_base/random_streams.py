@@ -32,7 +32,7 @@ class RngStream(IntEnum):
     # Streams of pairwise_matrices and two_sample
     GROUP_PERMUTATIONS = 0x47524F55  # "GROU": permutations of sets among groups
     CELLS = 0x43454C4C  # "CELL": rows that train and test the cells of a neighbour index
-    LANDMARKS = 0x4C414E44  # "LAND": landmarks of Nystroem features of sets
+    LANDMARKS = 0x4C414E44  # "LAND": landmarks of Nyström features of sets
     # Streams of inspection
     COALITIONS = 0x53484C59  # "SHLY": coalitions of dimensions, and points that replace the other dimensions
     BACKGROUND = 0x4241434B  # "BACK": background sets of contributions of dimensions

@@ -131,7 +131,7 @@ def run_seceded() -> Iterator[None]:
     """
     has_seceded = False
     if getattr(thread_state, "key", None) is not None:  # this is a task of a worker
-        with suppress(Exception):  # it has already seceded
+        with suppress(Exception):  # raised if the task has already seceded
             secede()
             has_seceded = True
     try:

@@ -229,7 +229,7 @@ def is_delayed(value: Any) -> bool:
 
 
 def is_partitioned(data: Any) -> bool:
-    """Whether this is a delayed value, a list with some, or a Dask collection of lists of sets such as a bag."""
+    """Whether this is a delayed value, a list that contains one, or a Dask collection of lists of sets (a bag)."""
     if isinstance(data, (list, tuple)):
         return any(map(is_delayed, data))
     if is_delayed(data):

@@ -37,8 +37,9 @@ class WarningStep(IntEnum):
 class SetWarning:
     """Warning about sets: its text contains ``{n_sets}``, ``{positions}``, ``{first}``, ``{n_points}``, ``{reason}``.
 
-    ``positions`` are the first ones in the collection, and ``reason`` is the error of the first set. Sets are skipped
-    unless ``n_points`` of them are counted. ``step`` is the position of the warning in a pipeline.
+    ``positions`` are the first ones in the collection, and ``reason`` is the error of the first set. The sets are
+    skipped if ``n_points`` is 0, otherwise this is the number of their affected points. ``step`` is the step of the
+    pipeline that warns.
     """
 
     text: str
@@ -149,13 +150,13 @@ def issue(warning: SetWarning) -> None:
 
     A step that is not later than the last one belongs to another call, for example in a loop.
     """
-    global _last_issued
+    global _last_warning
     subject = find_user_call(), warning.n_sets, warning.positions, warning.n_points
-    last_subject, last_step = _last_issued
-    _last_issued = subject, warning.step
+    last_subject, last_step = _last_warning
+    _last_warning = subject, warning.step
     if subject != last_subject or warning.step <= last_step:
         warn(str(warning))
 
 
-_last_issued: tuple[object, int] = None, 0
+_last_warning: tuple[object, int] = None, 0
 """Call of the user and sets of the last warning, and its step."""

@@ -12,10 +12,10 @@ from dkdist._runtime.process import current_worker, warn
 
 
 def warn_of_sets(warning: SetWarning, *, workers_warn: bool = True) -> None:
-    """Add a warning to the outcome of the task or to the end of the computation that calls this, or issue it now.
+    """Add a warning to the outcome of the current task or to the current computation, or issue it now.
 
-    Computations of the user on a cluster have no end at which to warn once. Their workers send a warning each, or none
-    without ``workers_warn``.
+    No step of dkdist follows a computation that the user runs on a cluster, so it cannot warn once. Each of its workers
+    sends a warning if ``workers_warn``.
     """
     collected = collected_warnings.get(None)
     if collected is None and COMPUTATIONS.n_active:

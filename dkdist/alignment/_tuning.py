@@ -35,12 +35,12 @@ MIN_CURVATURE_RATIO = 1e-3  # smaller eigenvalue ratios are raised to this value
 MAX_HALVINGS = 12  # maximum halvings of a step that does not increase the overlap
 
 # The local search in more than three dimensions (tests/kernel/test_align_local.py).
-MAX_RIGID_DIMS = 6  # 15 angles; more dimensions need more starts than a search of a second has
+MAX_RIGID_DIMS = 6  # 15 angles; more dimensions need more starts than a search can try in a second
 COARSE_SPACE_RATIO = 1 / 4  # sigma of the first stage / radius of the sets
-MIN_GRADIENT = 1e-7  # largest slope of the relative overlap at its maximum, per sigma
+MIN_GRADIENT = 1e-7  # BFGS stops at smaller slopes of the relative overlap, per sigma
 N_RANDOM_ROTATIONS, N_RANDOM_SHIFTS = 512, 512  # random starts, which are ranked by their overlap
 MAX_REFINEMENT_ITERATIONS = 200  # of BFGS with all points
-# (means of regions, None for all points; power of the coarse sigma; number of starts; maximum BFGS iterations)
+# (number of regional means, None for all points; power of the coarse sigma; number of starts; BFGS iterations)
 LOCAL_STAGES: tuple[tuple[int | None, float, int, int], ...] = (
     (64, 1.0, 24, 20), (128, 0.5, 8, 30), (256, 0.0, 3, 40), (None, 0.0, 1, 200),
 )  # fmt: skip

@@ -159,11 +159,11 @@ def align(
     points.
 
     For other kernels, BFGS starts at the result of the Gaussian kernel and uses all points. In more than three
-    dimensions it starts from the rotations that align the principal axes and from 512 random ones, or from 512 random
-    shifts of one point onto another, in stages as above (`dkdist.alignment.local_search`). These searches are local:
-    ``gap`` is infinite, and no guarantee is available. Whole copies and copies without a fifth of the points are found
-    in four to six dimensions, a quarter of a shape mostly not (docs/kernel_distance_shapes.md). Time for 300 points on
-    a busy machine: 0.5 to 0.8 s.
+    dimensions it starts from the rotations that align the principal axes and from 512 random rotations, or from 512
+    random shifts of one point onto another, in stages as above (`dkdist.alignment.local_search`). These searches are
+    local: ``gap`` is infinite, and no guarantee is available. In four to six dimensions they find the motions of whole
+    copies and of copies that lack a fifth of the points, but rarely those of a quarter of a shape
+    (docs/kernel_distance_shapes.md). Time for 300 points on a busy machine: 0.5 to 0.8 s.
 
     A guarantee of eps uses branch and bound over cells of motions, starting at the result of the search above. Within a
     cell no point moves by more than delta = a |y| + d^(1/2) h, for rotations up to a and translations up to h from its
@@ -207,8 +207,8 @@ def align(
     if y.shape[1] != d:
         raise ValueError(f"P and Q must have the same number of dimensions; got {d} and {y.shape[1]}.")
     check_alignment_kernel(kernel, d, rotates, (float(q.sum()), float(p.sum())))
-    is_plain = kernel == "gaussian" and d <= MAX_GRID_DIMS
-    if guarantee is not None and not is_plain:
+    supports_guarantee = kernel == "gaussian" and d <= MAX_GRID_DIMS
+    if guarantee is not None and not supports_guarantee:
         raise ValueError(
             f"guarantee requires kernel='gaussian' and at most {MAX_GRID_DIMS} dimensions; got {kernel!r} and {d}. "
             "Omit it: the search is local and proves no bound."
@@ -225,13 +225,13 @@ def align(
     centre_x, centre_y = fractions_x @ x, fractions_y @ y
     x0, y0 = x - centre_x, y - centre_y
     seed = draw_seed(random_state) if eps is not None or d > MAX_GRID_DIMS else 0
-    moving = *_thin(x0, fractions_x), *_thin(y0, fractions_y)
+    thinned_sets = *_thin(x0, fractions_x), *_thin(y0, fractions_y)
     if d > MAX_GRID_DIMS:
-        R, t = search_locally(*moving, kernel, rotates, seed)
+        R, t = search_locally(*thinned_sets, kernel, rotates, seed)
     else:
-        R, t = search_motion(*moving, rotates, equalizes_density and is_plain)
-    if not is_plain and d <= MAX_GRID_DIMS:
-        R, t, _ = Overlap.of(*moving, kernel, 1.0).refine(R, t, rotates, MAX_REFINEMENT_ITERATIONS)
+        R, t = search_motion(*thinned_sets, rotates, equalizes_density and supports_guarantee)
+    if not supports_guarantee and d <= MAX_GRID_DIMS:
+        R, t, _ = Overlap.of(*thinned_sets, kernel, 1.0).refine(R, t, rotates, MAX_REFINEMENT_ITERATIONS)
     certified, gap = False, float("inf")
     if eps is not None:
         # imported lazily: only guaranteed searches need it

@@ -4,9 +4,9 @@
     df/dt = sum_j q_j grad F(m_j),   df/dR = sum_j q_j grad F(m_j) y_j'
     R = C R_0,   C = (I - A)^(-1) (I + A),   A = -A'   (Cayley transform),   dC = (I - A)^(-1) dA (C + I)
 
-With fixed weights, D^2 of a rotated set contains f alone if k depends on the Euclidean distance. Starts are the
-rotations that align principal axes (all signs with determinant 1), and random ones. The first stages use means of
-regions and wide Gaussian kernels, the last one all points and the requested kernel.
+D^2 is a constant minus 2 f, because motions keep the distances within a set. The search starts from the rotations that
+align principal axes (all signs with determinant 1) and from random ones. The first stages use means of regions and wide
+Gaussian kernels, the last stage all points and the requested kernel.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check_alignment_kernel(kernel: str, d: int, rotates: bool, totals: tuple[flo
 
 
 class Overlap(NamedTuple):
-    """Points in units of the kernel's compiled form, with weights, and the kernel."""
+    """Weighted points in units of the kernel's compiled form, and the name of the kernel."""
 
     x: F64
     p: F64
@@ -108,7 +108,7 @@ class Overlap(NamedTuple):
             slopes = np.concatenate([by_shift, (S - S.T)[rows, columns] / size])
             return -f / scale, -slopes / scale
 
-        # BFGS runs in NumPy: threads of BLAS make the few numbers of L-BFGS-B slow on a busy machine
+        # BFGS runs in NumPy; L-BFGS-B starts BLAS threads, which are slow for few numbers on a busy machine
         options = {"maxiter": n_iterations, "gtol": MIN_GRADIENT}
         result = minimize(objective, np.zeros(d + len(rows)), jac=True, method="BFGS", options=options)
         if not -result.fun * scale >= start:
@@ -122,15 +122,15 @@ def search_locally(x: F64, p: F64, y: F64, q: F64, kernel: str, rotates: bool, s
     rng = np.random.default_rng([seed, RngStream.MOTION_STARTS])
     radius = max(float(np.sqrt((v**2).sum(axis=1).max())) for v in (x, y)) or 1.0
     width = max(1.0, COARSE_SPACE_RATIO * radius)
-    ends: list[tuple[F64, F64, float]] = []
+    maxima: list[tuple[F64, F64, float]] = []
     for size, power, count, n_iterations in LOCAL_STAGES:
         is_last = size is None
         points = (*cell_means(x, size, p), *cell_means(y, size, q)) if size else (x, p, y, q)
         overlap = Overlap.of(*points, kernel if is_last else "gaussian", width**power)
-        starts = [end[:2] for end in ends] or _starts(x, p, y, q, rotates, rng)
+        starts = [maximum[:2] for maximum in maxima] or _starts(x, p, y, q, rotates, rng)
         ranked = sorted(starts, key=lambda start: -overlap.value(*start))
-        ends = [overlap.refine(*start, rotates, n_iterations) for start in ranked[:count]]
-    return max(ends, key=lambda end: end[2])[:2]
+        maxima = [overlap.refine(*start, rotates, n_iterations) for start in ranked[:count]]
+    return max(maxima, key=lambda maximum: maximum[2])[:2]
 
 
 def _starts(x: F64, p: F64, y: F64, q: F64, rotates: bool, rng: np.random.Generator) -> list[tuple[F64, F64]]:

@@ -123,8 +123,8 @@ def coreset(
         Number of points of the coreset, at most n; see `coreset_size` for the size of a random sample.
     sigma : float, sequence of floats or "median", default="median"
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)), or the unit of r for another kernel. "median"
-        is the median distance of 1,024 random points of positive weight. For a sequence the kernels, and so their D^2,
-        are added as in `kernel_distance`, with an equal number of features for each.
+        is the median distance of 1,024 random points of positive weight. The kernels of a sequence, and therefore
+        their D^2, are added as in `kernel_distance`, with an equal number of features for each.
     kernel : str, default="gaussian"
         A kernel of `kernel_distance` with random frequencies: all but "energy", "epanechnikov", "ball", "linear" and
         "identity"; "triangle" in one dimension.
@@ -187,8 +187,8 @@ def coreset(
     >>> sample = dk.coreset(P, 50, sigma=1.0, method="random", random_state=0)
     >>> len(few.indices), few.distance < sample.distance / 4
     (50, True)
-    >>> both = dk.coreset(P, 50, sigma=[0.5, 2.0], random_state=0)
-    >>> both.sigma, both.distance < sample.distance
+    >>> multiscale = dk.coreset(P, 50, sigma=[0.5, 2.0], random_state=0)
+    >>> multiscale.sigma, multiscale.distance < sample.distance
     ((0.5, 2.0), True)
     >>> rough = dk.coreset(P, 50, sigma=1.0, kernel="matern32", random_state=0)
     >>> rough.kernel, rough.distance < 0.05

@@ -175,7 +175,7 @@ class RunningCoreset:
     size : int
         Number of points of the coreset.
     sigma : float, or sequence of floats
-        Bandwidth, or several, as in `coreset`.
+        Bandwidth or bandwidths, as in `coreset`.
     kernel : str, default="gaussian"
         As in `coreset`.
     random_state : int, Generator or None

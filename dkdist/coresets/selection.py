@@ -341,4 +341,5 @@ def achieved_distance(x: F64, p: F64, indices: I64, weights: F64, params: Corese
     embedding = materialize_params(distance_feature_params(centre, high - low, params))
     features = embedding.embed_points(points[indices]).astype(np.float64)
     difference = p.sum() * _mean_features(embedding, points, p) - weights @ features
-    return float(np.sqrt(len(params.sigmas) * (difference**2).sum()))  # features are of the mean kernel
+    # features approximate the mean of the kernels
+    return float(np.sqrt(len(params.sigmas) * (difference**2).sum()))

@@ -104,7 +104,8 @@ class DistanceEstimator(NamedTuple):
             part = sign * w > 0
             total = total - sign * self.sums(x[part], sign * w[part])
         if isinstance(self.basis, RandomMeanSpec):
-            return float(np.sqrt(len(self.sigmas) * (total**2).sum()))  # features are of the mean kernel
+            # features approximate the mean of the kernels
+            return float(np.sqrt(len(self.sigmas) * (total**2).sum()))
         ends = np.cumsum([cells.n_cells for cells in self.basis])
         parts = zip(self.sigmas, self.basis, np.split(total, ends[:-1]), strict=True)
         square = sum(sums_energy(f[None], self.box.widths, sigma, cells) for sigma, cells, f in parts)

@@ -38,7 +38,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     sigma_ : float, or (n_sigmas,) array
-        Fitted bandwidth, or bandwidths.
+        Fitted bandwidth or bandwidths.
     n_features_in_ : int
         Dimension d of the points.
 

@@ -98,14 +98,14 @@ def _hard_minimum_univariate(x, y, corner, above, left, D):  # type: ignore[no-u
 
 
 @inline_jit(FMA)
-def _add_alignment_costs(c, gamma, order, shift, step):  # type: ignore[no-untyped-def]
+def _add_alignment_costs(c, gamma, T, shift, step):  # type: ignore[no-untyped-def]
     """Convert squares to costs of ALIGN plus ``step``.
 
-    ``order`` is T, or 0 for w = 1; ``shift`` is i - j of the first cell.
+    ``T`` is 0 for w = 1; ``shift`` is i - j of the first cell.
     """
     inverse = f32(1.0) / gamma
     for i in range(len(c)):
-        w = max(order - np.abs(f32(shift + 2 * i)), f32(1.0)) / order if order > f32(0.0) else f32(1.0)
+        w = max(T - np.abs(f32(shift + 2 * i)), f32(1.0)) / T if f32(0.0) < T else f32(1.0)
         k = w * exp(max(-c[i] * inverse, MIN_EXPONENT))
         c[i] = (c[i] + step) + gamma * log((f32(2.0) - k) / w)
 

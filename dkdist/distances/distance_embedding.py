@@ -335,7 +335,7 @@ class DistanceEmbedding(SetEmbedding):
 
 
 def require_fitted_kind(estimator: Any, spec: DistanceSpec, X: Any) -> None:
-    """Raise SampleSetError unless the objects X are of the kind (points, codes or strings) of those of ``fit``."""
+    """Raise SampleSetError unless the objects X are of the same kind (points, codes or strings) as in ``fit``."""
     sets = check_sets(X, estimator.n_features_in_, text=True, origin=estimator.origin_)
     require_kind(spec.distance, sets)
     if (sets.alphabet is None) != (spec.alphabet is None):

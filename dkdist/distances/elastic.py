@@ -186,7 +186,7 @@ class MSM(_Elastic):
             out += variable_out
 
 
-class _SelfCentred(_Elastic):
+class _DebiasedElastic(_Elastic):
     """Base class of distances that subtract half of the value of each series with itself, if ``divergence``."""
 
     divergence = True
@@ -197,7 +197,7 @@ class _SelfCentred(_Elastic):
         return CostModel(1, 1 + 10 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> BackwardSeries:
-        """Pack the landmarks in reverse order, with the value of each with itself."""
+        """Pack the landmarks in reverse order, with the value of each landmark with itself."""
         packed = super().prepare(points, offsets, weights)
         return (
             packed._replace(self_distances=self._self_distances(self._shifted(points), offsets))
@@ -223,7 +223,7 @@ class _SelfCentred(_Elastic):
 
 @serializable("SoftDTW")
 @dataclass(frozen=True)
-class SoftDTW(_SelfCentred):
+class SoftDTW(_DebiasedElastic):
     """Soft dynamic time warping, with a soft minimum of width ``gamma``; not a metric (Cuturi and Blondel 2017).
 
     With ``divergence=True``, half of the value of each series with itself is subtracted; the result is >= 0, and 0 for
@@ -254,7 +254,7 @@ class SoftDTW(_SelfCentred):
 
 @serializable("GlobalAlignment")
 @dataclass(frozen=True)
-class GlobalAlignment(_SelfCentred):
+class GlobalAlignment(_DebiasedElastic):
     """Distance -log k(x, y) or sqrt(2 - 2 k(x, y)) of the normalised global alignment kernel k (Cuturi 2011).
 
     K(x, y) is the sum, over all alignments of x and y, of the product of kappa(x_i, y_j) over aligned points, where
@@ -272,8 +272,8 @@ class GlobalAlignment(_SelfCentred):
 
     ``sigma`` has the units of the points. Cuturi uses 0.2 to 5 times the median distance of points times the square
     root of the median length. An integer T as ``triangular`` aligns only points with |i - j| < T and multiplies g by
-    1 - |i - j| / T, which is faster and also positive definite. Then series whose lengths differ by T or more have
-    k = 0, that is sqrt(2), or an error with ``metric=False``.
+    1 - |i - j| / T, which is faster and also positive definite. Series whose lengths differ by T or more then have
+    k = 0: the distance is sqrt(2) with ``metric=True``, and an error is raised with ``metric=False``.
 
     K is computed as a logarithm, so long series do not underflow. The error of -log k is about 1e-5 relative to
     max(1, -log k), for up to 1,000 points.

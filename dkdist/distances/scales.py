@@ -8,7 +8,7 @@ rare objects better than uniform ones (Alaoui and Mahoney 2015; Musco and Musco 
 
     phi(x) = K_LL^(-1/2) k(L, x),    L the landmarks,
 
-have the inner products of the kernel projected on the landmarks (Nystroem; Williams and Seeger 2001). If the kernel
+have the inner products of the kernel projected on the landmarks (Nyström; Williams and Seeger 2001). If the kernel
 is not positive definite, negative eigenvalues are set to 0.
 """
 
@@ -147,7 +147,7 @@ def kernel_leverage_scores(distance: Distance, sample: ObjectSample, gammas: Any
 
 
 def with_nystroem_rows(spec: DistanceSpec, objects: SampleSets) -> DistanceSpec:
-    """Return parameters of Nystroem features: inner products are those of the kernel projected on the landmarks."""
+    """Return parameters of Nyström features: inner products are those of the kernel projected on the landmarks."""
     root = np.sqrt(spec.n_features)  # undoes the division of features by it
     K = root * materialize_params(spec).embed(objects).astype(np.float64)
     return replace(spec, mixing=MixingMatrix((root * inverse_root(K)).astype(np.float32)))

@@ -2,7 +2,7 @@
 
 Squared distances are sums of squared differences in float32, of coordinates in units of the largest word. Expanding the
 square would need fewer operations, but loses the differences of words that are close to each other. Cost: about 0.3 ns
-per point and word in two dimensions, and 0.06 ns per point, word and dimension in many.
+per point and word in two dimensions, and 0.06 ns per point, word and dimension in many dimensions.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import f32, i32
 from dkdist._numba.points import read_only, set_arrays, total_weight
 
-TILE_POINTS = 64  # compared with a word at once (python benchmarks/papers/embeddings_seconds.py)
+TILE_POINTS = 64  # points compared with one word at a time (python benchmarks/papers/embeddings_seconds.py)
 MAX_COORDINATE = 2.0**50  # in units of the largest word; larger squares overflow float32 (IEEE 754-2019)
-MAX_EXPONENT = 126  # of a power of 2 that is a normal float32, as is its inverse (IEEE 754-2019)
+MAX_EXPONENT = 126  # 2^126 and its inverse are normal float32 numbers (IEEE 754-2019)
 
 
 def power_of_two_scale(values: F32) -> float:
@@ -26,10 +26,10 @@ def power_of_two_scale(values: F32) -> float:
 
 
 def word_fractions(points: F32, spans: I64, weights: F32 | None, words: F32) -> F32:
-    """Return the fractions (n_sets, n_words) float32 of the weight of each set whose nearest word is this one.
+    """Return the fractions (n_sets, n_words) float32 of the weight of each set at each word.
 
-    ``words`` is (n_words, d). The first one counts if several are equally near. ``spans`` (n_sets, 2) are the first row
-    of each set and the row after its last.
+    The word of a point is the nearest of ``words`` (n_words, d), the first of them if several are equally near.
+    ``spans`` (n_sets, 2) are the first row of each set and the row after its last.
     """
     if points.shape[1] != words.shape[1]:
         raise ValueError(f"words must have {points.shape[1]} columns; got {words.shape[1]}")
@@ -64,7 +64,7 @@ def _word_fractions(points, spans, weights, weighted, words, scale, out):  # typ
     distance, smallest = np.empty(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
     nearest, rows = np.zeros(TILE_POINTS, i32), np.empty(TILE_POINTS, np.int64)
     sets, m = np.empty(TILE_POINTS, i32), 0
-    for s in range(len(spans)):  # tiles of points of several sets
+    for s in range(len(spans)):  # a tile may hold points of several sets
         for r in range(spans[s, 0], spans[s, 1]):
             rows[m], sets[m] = r, i32(s)
             for j in range(d):

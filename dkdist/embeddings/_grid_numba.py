@@ -45,7 +45,7 @@ def _grid_sums(points, spans, weights, weighted, low, scale, tables, out):  # ty
     d, q, K = tables.shape
     fractions, cosine = np.empty(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
     T = np.zeros(K * TILE_POINTS, f32)
-    # products[j]: weights times functions of the first j dimensions; they stay in the L1 cache for grids of any size
+    # products[j]: weights times functions of the first j dimensions; they fit the L1 cache for grids of any size
     G, products = np.empty((d, q, TILE_POINTS), f32), np.empty((d, TILE_POINTS), f32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]

@@ -2,7 +2,7 @@
 
 fractions p_c of cells --p^(1/2 + i l_j)--> row,   |row_p - row_q|^2 ~ sum_c kappa(p_c, q_c)
 
-Cells are boxes of a grid (`HistogramEmbedding`) or neighbourhoods of words (`CodebookEmbedding`).
+Cells are boxes of a grid (`HistogramEmbedding`) or Voronoi cells of words (`CodebookEmbedding`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from dkdist.sets import SampleSets
 
 
 class CellFeatures(FittedParams[S]):
-    """Fitted parameters whose ``spec`` has ``frequencies`` l_j and ``masses`` w_j; None: rows are the fractions.
+    """Base class of fitted parameters whose rows are features of cell fractions.
 
-    Rows concatenate ``groups`` of at most ``max_cells`` cells. A subclass computes the fractions of a group.
+    ``spec`` has ``frequencies`` l_j and ``masses`` w_j; if they are None, rows are the fractions. Rows concatenate
+    ``groups`` of at most ``max_cells`` cells. A subclass computes the fractions of a group.
     """
 
     has_densities = False  # True if fractions are multiplied by the number of cells of their group

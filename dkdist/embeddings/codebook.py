@@ -1,4 +1,4 @@
-"""`CodebookEmbedding`: frequencies of words, the nearest centres of the points of a set (bag of words).
+"""`CodebookEmbedding`: bag of words, the fractions of the points of a set at their nearest words (k-means centres).
 
 points --nearest of K centres--> fractions p_k --p^(1/2 + i l_j)--> row,   |row_p - row_q|^2 ~ sum_k kappa(p_k, q_k)
 """
@@ -67,10 +67,11 @@ class CodebookParameters(CellFeatures[CodebookSpec]):
 
 
 class CodebookEmbedding(SetEmbedding):
-    """Embed sets by the frequencies of words: a bag of words, for histograms in many dimensions.
+    """Embed sets by the fractions of their points at each word: a bag of words, a histogram for many dimensions.
 
     Words are the centres of k-means on a sample of the points of all sets. A row holds the (weighted) fractions p_k of
-    the points of a set whose nearest word is word k, or their explicit feature map for an additive histogram kernel.
+    the points of a set whose nearest word is word k, or the feature map of these fractions for an additive histogram
+    kernel.
 
     Parameters
     ----------
@@ -160,7 +161,7 @@ class CodebookEmbedding(SetEmbedding):
         return self
 
     def _map_params(self) -> tuple[Any, ...]:
-        """Return frequencies and masses of the feature map; none for the fractions themselves."""
+        """Return frequencies and masses of the feature map, or () if rows are the fractions."""
         if is_literal(self.divergence, "linear"):
             return ()
         if isinstance(self.divergence, str):

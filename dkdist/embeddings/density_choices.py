@@ -279,13 +279,13 @@ def is_resolved(h: float, structure: str, d: int, n_basis: int) -> bool:
         return h >= min_ball_bandwidth(d) * (1 - 1e-6)
     if structure == "grid" and n_basis < MIN_RESOLVING_GRID_NODES_PER_DIM:
         return False
-    return h >= _resolved_per_spacing(structure) / n_basis * (1 - 1e-6)
+    return h >= _resolved_bandwidth_per_spacing(structure) / n_basis * (1 - 1e-6)
 
 
 def warn_unresolved_bandwidth(h: float, structure: str, d: int, n_basis: int) -> None:
     """Warn if the user's bandwidth is too small for the nodes."""
     if not is_resolved(h, structure, d, n_basis):
-        resolved, minimum = _resolved_per_spacing(structure), 1
+        resolved, minimum = _resolved_bandwidth_per_spacing(structure), 1
         if structure == "grid":
             minimum = MIN_RESOLVING_GRID_NODES_PER_DIM
         n_needed = max(minimum, int(np.ceil(resolved / h)))
@@ -299,7 +299,7 @@ def warn_unresolved_bandwidth(h: float, structure: str, d: int, n_basis: int) ->
         )
 
 
-def _resolved_per_spacing(structure: str) -> float:
+def _resolved_bandwidth_per_spacing(structure: str) -> float:
     return RESOLVED_GRID_BANDWIDTH_PER_SPACING if structure == "grid" else RESOLVED_BANDWIDTH_PER_SPACING
 
 

@@ -57,8 +57,8 @@ class DivergenceEmbedding(StructuredEmbedding):
         the integration error of d^2 is about 1 %. It is at least 4, and limited to 1,331 nodes per set (36 in each of
         two dimensions, 11 in each of three) but not below 10 per dimension; ``resolved_`` states whether that suffices.
         From four joint dimensions on it is the largest number with at most 1,331 columns per density and 65,536 nodes:
-        6, 4 and 3 for d = 4, 5 and 6, or 8, 6 and 5 with index_set=("sobolev", 1). A given n_basis is at most 16, 9
-        and 6.
+        6, 4 and 3 for d = 4, 5 and 6, or 8, 6 and 5 with index_set=("sobolev", 1). A number passed as n_basis is at
+        most 16, 9 and 6.
     n_frequencies : int or "auto", default="auto"
         Number of frequencies l_j; "auto" uses the smallest number with an error of 0.1 % (1 % for "stratified").
         Hellinger needs one, which is zero.
@@ -95,7 +95,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         Treatment of invalid sets: those in a damaged or lost chunk of a store, with invalid weights, or with points
         outside a given domain. "raise" raises an error that names the first one. "skip" omits them in `fit` and gives
         them rows of NaN in `transform`, with one warning for each call; other rows do not change. Workers of a cluster
-        that compute a lazy array do not warn: the rows of NaN are the list.
+        that compute a lazy array do not warn: the rows of NaN identify the sets.
         Errors that affect the whole collection always raise, such as a store that was replaced or cannot be reached.
     index_set : {"nodes", "tensor", "total-degree"} or ("sobolev", s), default="nodes"
         Columns are values at the nodes, or their projections on products of cosines of degrees a: all
@@ -115,8 +115,8 @@ class DivergenceEmbedding(StructuredEmbedding):
     outside : {"raise", "clip"}, default="raise"
         Treatment of points outside "unit" or a given box: an error that names the set, or clipping.
     normalized : bool, default=False
-        For "total-variation": d^2 is the integral of |p - q| / 2, from 0 to 1, instead of that of |p - q|, from 0 to 2
-        (for marginal densities and pairs, this holds for each density). Other divergences must not be normalized.
+        For "total-variation": d^2 is the integral of |p - q| / 2 (0 to 1) instead of |p - q| (0 to 2). With several
+        densities per set ("marginal", "pairs"), this holds for each of them. It must be False for other divergences.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         at 10 nodes per dimension, 327 at 5.
     resolved_ : bool
         Whether the integration error of d^2 at the smallest bandwidth is about 1 % or less: h >= 1 / (2 n_basis_). For
-        d >= 4 joint dimensions, 2 % or less: h >= 0.75 / n_basis_ and n_basis_ >= 3. It does not include the functions
+        d >= 4 joint dimensions, 2 % or less: h >= 0.75 / n_basis_ and n_basis_ >= 3. It does not account for functions
         that an index set omits.
     n_features_in_ : int
         Dimension d of the points.
@@ -156,7 +156,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         For a set that cannot be read; the message names it.
     ValueError
         For an unknown divergence, rule or structure, a kappa whose spectral measure is negative, or normalized=True
-        with another divergence than total variation.
+        for a divergence other than total variation.
 
     Notes
     -----

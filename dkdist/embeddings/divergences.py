@@ -135,7 +135,7 @@ DIVERGENCES: Mapping[str, Divergence] = MappingProxyType({d.name: d for d in _BU
 DIVERGENCE_ALIASES = {"js": "jensen-shannon", "kl": "kullback-leibler", "tv": "total-variation"}
 
 
-# Names in P1 that are no divergences but estimators or baselines, with the public names of their counterparts.
+# Names in P1 of estimators and baselines, which are not divergences. The messages state the public counterparts.
 PAPER_NAMES = {
     "js_ent": (
         "The estimate JS_ent of Sutherland et al. (2016) is 'jensen-shannon' of divergence_matrix with estimator "

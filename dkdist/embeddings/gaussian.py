@@ -59,7 +59,7 @@ class GaussianEmbedding(StandardizedEmbedding):
         |row_p - row_q|^2 = |m_p - m_q|^2 + |log S_p - log S_q|_F^2,
 
     the squared Euclidean distance of the means and log-Euclidean distance of the covariances. The matrix logarithm
-    compares ratios of variances: twice and half a variance are equally far from it.
+    compares ratios of variances: twice a variance and half of it are equally far from it.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ class GaussianEmbedding(StandardizedEmbedding):
         Fraction a of the covariance (1 - a) cov + a tr(cov) / d I, from 0 to 1, or that of Ledoit and Wolf for each
         set, as in scikit-learn. The covariance has divisor n or the total weight.
     reg_covar : float, default=1e-6
-        Positive number added to the diagonal of the covariance, in units of the squared scale, so that the logarithm of
-        sets of one point or on a line is finite. The row of one point has the logarithm log(reg_covar) I.
+        Positive number added to the diagonal of the covariance, in units of the squared scale. It makes the logarithm
+        finite for sets of one point or on a line. The logarithm of a set of one point is log(reg_covar) I.
     on_error : {"raise", "skip"}, default="raise"
         Treatment of an invalid set (damaged or lost chunk, negative weights): "raise" names the first one; "skip" omits
         it in `fit` and gives it a row of NaN, with a warning.
@@ -98,8 +98,8 @@ class GaussianEmbedding(StandardizedEmbedding):
     A row has d + d (d + 1) / 2 columns: the mean, then the upper triangle of the logarithm row by row, with
     off-diagonal entries times sqrt(2). Rows are float32, computed in float64; a row depends only on its set, and is
     bitwise identical on processors of one type. `LazySets` give a lazy dask array with known chunks; anything else an
-    ndarray. Weights are relative: they count through the effective sample size 1 / sum w^2 (w of sum 1), so repeated
-    points have less shrinkage than weighted points. Cost per set: n d^2 / 2 multiply-adds and an eigenvalue
+    ndarray. Only ratios of weights matter. Shrinkage uses the effective sample size 1 / sum w^2 (w of sum 1), so
+    it is smaller for repeated points than for weighted points. Cost per set: n d^2 / 2 multiply-adds and an eigenvalue
     decomposition of d^3; on one core about 10 us for 200 points in d = 2 and 30 us in d = 5.
 
     References

@@ -6,7 +6,8 @@ Wolf (A well-conditioned estimator for large-dimensional covariance matrices, 20
     (1 - a) S + a mu I,    mu = tr S / d,    a = min(1, b / |S - mu I|^2),    b = (sum_i w_i |x_i - m|^4 - |S|^2) / n,
 
 with Frobenius norms. b estimates the mean squared error of S, and n is the effective sample size 1 / sum_i w_i^2, so
-that equal weights give the estimate of scikit-learn. It is singular only if all points are equal, or a = 0.
+that equal weights give the estimate of scikit-learn. The shrunk covariance is singular only if all points are equal,
+or a = 0.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _covariances(z: F64, starts: I64) -> F64:
                 S[:, i, j] = S[:, j, i] = np.add.reduceat(z[i] * z[j], starts)
         return S
     for k, (first, last) in enumerate(zip(starts, [*starts[1:], z.shape[1]], strict=True)):
-        part = np.ascontiguousarray(z[:, first:last])  # so that bits do not depend on other sets
+        part = np.ascontiguousarray(z[:, first:last])  # the bits of products depend on the memory layout
         S[k] = part @ part.T
     return S
 

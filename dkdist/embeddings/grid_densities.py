@@ -1,7 +1,7 @@
 """Densities on a tensor grid in four or more dimensions, computed from the points without cosine coefficients.
 
-A density at a node is a mean over points, like a coefficient, so it is computed in the same chunks and pieces. It
-depends on the bandwidth, so several embeddings do not share it.
+A density at a node is a mean over points, like a coefficient, so it is computed in the same chunks and pieces. Unlike
+coefficients, it depends on the bandwidth, so embeddings of different bandwidths do not share it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from dkdist.sets import SampleSets
 class GridDensitySpec(CoefficientSpec):
     """Parameters of densities at the midpoints of a grid of ``n_basis`` nodes per dimension.
 
-    ``scales`` are the bandwidths of each scale: k tuples of d numbers. ``degrees`` are those of the smallest ones.
+    ``scales`` are the bandwidths of each scale: k tuples of d numbers. ``degrees`` are those of the smallest bandwidth
+    of each dimension.
     """
 
     scales: tuple[tuple[float, ...], ...] = ()

@@ -3,9 +3,9 @@
 Up to three dimensions, nodes are the tensor product of midpoint rules. Densities reflected at the boundary have an
 even, periodic continuation; for such functions the midpoint rule is the Gauss rule. q nodes integrate cosines up to
 degree 2q - 1 exactly; Gauss-Legendre needs pi/2 times as many nodes. Weighted values at the nodes are a rotation of the
-coefficients of q cosines per dimension, so distances are equal. As a rule for even functions, the grid of q^d nodes is
-worth the (2q)^d nodes of its even continuation. A rank-1 lattice folded by the tent map (Dick, Nuyens & Pillichshammer
-2014) of 1,024 nodes has errors 3 to 50 times as large as 6^4, 4^5 or 3^6 nodes.
+coefficients of q cosines per dimension, so distances are equal. For even functions, a grid of q^d nodes is equivalent
+to one of (2q)^d nodes for the even continuation. A rank-1 lattice of 1,024 nodes folded by the tent map (Dick, Nuyens &
+Pillichshammer 2014) has errors 3 to 50 times as large as grids of 6^4, 4^5 or 3^6 nodes.
 
     phi_a(x) = prod_j sqrt(2)^[a_j > 0] cos(pi a_j x_j),    a in V = {a: (sum_j a_j^r)^(1/r) <= n - 1}
 

@@ -69,18 +69,18 @@ def convert(data: Any) -> Arrays:
 
 def _from_partitions(partitions: Sequence[Any]) -> Arrays:
     """Return sets of delayed lists of arrays; computes all of them once for their shapes."""
-    described: list[_PartitionShape] = map_partitions(_describe, partitions)
-    starts = np.concatenate([[0], np.cumsum([len(part.sizes) for part in described])])
-    for i, part in enumerate(described):
+    shapes: list[_PartitionShape] = map_partitions(_describe, partitions)
+    starts = np.concatenate([[0], np.cumsum([len(part.sizes) for part in shapes])])
+    for i, part in enumerate(shapes):
         if part.is_invalid:  # the position of its first set is known now
             map_partitions(partial(_describe, first_set=int(starts[i])), partitions[i : i + 1])
-    sizes, dims = (np.concatenate([getattr(part, name) for part in described]) for name in ("sizes", "dims"))
+    sizes, dims = (np.concatenate([getattr(part, name) for part in shapes]) for name in ("sizes", "dims"))
     if not len(sizes):
         raise SampleSetError("sets must contain at least one set; got empty partitions.")
     if (dims != dims[0]).any():
         i = int(np.argmax(dims != dims[0]))
-        raise SampleSetError(f"set {i} must have {dims[0]} dimensions, as set 0; got {dims[i]}.")
-    columns = [part.columns for part in described if part.columns is not None]
+        raise SampleSetError(f"set {i} must have {dims[0]} dimensions, as set 0 has; got {dims[i]}.")
+    columns = [part.columns for part in shapes if part.columns is not None]
     if any(names != columns[0] for names in columns):
         other = next(names for names in columns if names != columns[0])
         raise SampleSetError(
@@ -88,8 +88,8 @@ def _from_partitions(partitions: Sequence[Any]) -> Arrays:
             "them."
         )
     require_increasing(_offsets(sizes))
-    dtype = np.result_type(*(part.dtype for part in described if part.dtype is not None))
-    n_rows = [int(part.sizes.sum()) for part in described]
+    dtype = np.result_type(*(part.dtype for part in shapes if part.dtype is not None))
+    n_rows = [int(part.sizes.sum()) for part in shapes]
     points = join_partitions(_join, partitions, n_rows, int(dims[0]), dtype)
     names = columns[0] if columns and all(isinstance(name, str) for name in columns[0]) else None
     return Arrays(points, _offsets(sizes), names=names)
@@ -116,17 +116,17 @@ class _PartitionShape:
 
 
 def _describe(partition: Any, first_set: int | None = None) -> _PartitionShape:
-    """Return the shapes of sets; without ``first_set`` mark a partition with an invalid set instead of raising."""
+    """Return the shapes of sets; without ``first_set``, mark a partition with an invalid set instead of raising."""
     sets = _nested_arrays(list(partition))
-    unknown = np.zeros(len(sets), np.int64)
+    zeros = np.zeros(len(sets), np.int64)
     if not sets:
-        return _PartitionShape(unknown, unknown)
+        return _PartitionShape(zeros, zeros)
     try:
         parts = as_parts(sets, first_set or 0)
     except SampleSetError:
         if first_set is not None:
             raise
-        return _PartitionShape(unknown, unknown, is_invalid=True)
+        return _PartitionShape(zeros, zeros, is_invalid=True)
     sizes, dims = np.array([part.shape for part in parts], np.int64).T
     dtype = np.result_type(*{part.dtype for part in parts})
     return _PartitionShape(
@@ -198,12 +198,12 @@ def _from_awkward(array: Any) -> Arrays:
     counts = [ak.to_numpy(ak.num(part, axis=1)) for part in parts]
     for count in counts:
         if np.ma.is_masked(count):
-            raise _missing_set(int(np.argmax(np.ma.getmaskarray(count))))
+            raise _missing_set_error(int(np.argmax(np.ma.getmaskarray(count))))
         if (count != counts[0]).any():
             i = int(np.argmax(count != counts[0]))
             raise SampleSetError(
                 f"the fields {fields} of set {i} must have one value per point; got {counts[0][i]} and {count[i]} "
-                "values. Drop the others."
+                "values. Drop the surplus values."
             )
     offsets = _offsets(np.asarray(counts[0]))
     columns = [_awkward_points(ak.flatten(part, axis=1), offsets) for part in parts]
@@ -218,21 +218,21 @@ def _awkward_points(values: Any, offsets: I64) -> Array:
         points = ak.to_numpy(values)
     except ValueError as error:  # lists of unequal lengths
         raise SampleSetError(
-            f"points must be numbers, or lists of the same number of numbers ({error}). Drop or complete the others."
+            f"points must be numbers, or lists of numbers of equal length ({error}). Drop or complete the other points."
         ) from None
     if np.ma.is_masked(points):
         is_missing = np.ma.getmaskarray(points).reshape(len(points), -1).any(axis=1)
-        raise _missing_point(offsets, int(np.argmax(is_missing)))
+        raise _missing_point_error(offsets, int(np.argmax(is_missing)))
     return np.asarray(points)
 
 
-def _missing_set(i: int) -> SampleSetError:
+def _missing_set_error(i: int) -> SampleSetError:
     return SampleSetError(f"set {i} is missing. Drop its row and its target.")
 
 
-def _missing_point(offsets: I64, row: int) -> SampleSetError:
+def _missing_point_error(offsets: I64, row: int) -> SampleSetError:
     i, r = locate(offsets, row)
-    return SampleSetError(f"point {r} of set {i} is missing, or one of its coordinates. Drop or replace it.")
+    return SampleSetError(f"point {r} of set {i}, or one of its coordinates, is missing. Drop or replace it.")
 
 
 def _offsets(sizes: Any) -> I64:
@@ -254,7 +254,7 @@ def _from_arrow(column: Any) -> Arrays:
     if not (is_text or _is_list(kind)):
         raise SampleSetError(f"data must be a list column; got Arrow values of type {kind}.")
     if column.null_count:
-        raise _missing_set(_first_null(column))
+        raise _missing_set_error(_first_null(column))
     if is_text:
         return Arrays(column.to_pylist())
     offsets = _offsets(column.value_lengths().to_numpy(zero_copy_only=False))
@@ -280,7 +280,7 @@ def _arrow_points(values: Any, offsets: I64, n_values: int = 1) -> tuple[Array, 
     import pyarrow as pa
 
     if values.null_count:
-        raise _missing_point(offsets, _first_null(values) // n_values)
+        raise _missing_point_error(offsets, _first_null(values) // n_values)
     if pa.types.is_struct(values.type):
         names = [values.type.field(i).name for i in range(values.type.num_fields)]
         return np.stack([_arrow_points(column, offsets)[0] for column in values.flatten()], axis=1), names
@@ -361,7 +361,7 @@ def _from_xarray(data: Any) -> Arrays:
     return _from_variables({**coordinates, "points": _xarray_variable(data.variable)})
 
 
-EXPORTED_DIMS: tuple[str, ...] = ("set", "point", "column")  # of SampleSets.to_xarray
+EXPORTED_DIMS: tuple[str, ...] = ("set", "point", "column")  # written by SampleSets.to_xarray
 
 
 def _xarray_variable(variable: Any, sample: str | None = None) -> Variable:

@@ -30,7 +30,7 @@ LN2 = f64(np.log(2.0))  # derivative of 2^t divided by 2^t (tests/kernel/test_ex
 MIN_DISTANCE = f64(1e-100)  # avoids division by zero at equal points (tests/kernel/test_exact_sums.py)
 
 EXP2, MATERN, COMPACT, RATIONAL, DISTANCE, TRIANGLE, BALL = range(7)
-# s of the ball's surface: pairs at the distance sigma count, in spite of rounding (tests/kernel/test_plain_kernels.py)
+# Largest s in the ball: pairs at the distance sigma count, in spite of rounding (tests/kernel/test_plain_kernels.py)
 BALL_SQUARE = f64(1 + 1e-12)
 
 

@@ -67,8 +67,9 @@ def separated_energy(tree: Tree, eps: float) -> float:
     """Return E with an error of at most ``eps`` W^2 from well-separated pairs; leaves must be single points.
 
     The number of pairs is about n / delta^d, linear in n, but at most n^2 / 2. For the default error delta is 3.4e-5:
-    pairs are quadratic up to n = 3e4 on a line and 1e9 in the plane. Time grows as n^e (uniform points, n from 1,000 to
-    16,000 or more, one core of an AMD EPYC; sigma is in units of the width, eps the error of `kernel_distance`):
+    the number is quadratic up to n = 3e4 on a line and 1e9 in the plane. Time grows as n^e (uniform points, n from
+    1,000 to 16,000 or more, one core of an AMD EPYC; sigma is in units of the width, eps the error of
+    `kernel_distance`):
 
         d  sigma  eps   e     last step       seconds for 16,000 points
         1  0.1    1e-2  1.13  1.03            0.25

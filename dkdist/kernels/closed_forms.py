@@ -24,7 +24,7 @@ def linear_energy(points: WeightedPoints) -> float:
 
 
 def identity_energy(points: WeightedPoints) -> float:
-    """Return the sum of |sum of z|^2 over distinct points, after sorting; coordinates are compared as given."""
+    """Return the sum of |sum of z|^2 over distinct points, after sorting; coordinates are compared without rounding."""
     x, z = points.with_transform(middle=None).arrays()
     order = np.lexsort(x.T)
     x, z = x[order], z[order]
@@ -43,15 +43,15 @@ _SLOPES = {
 def closed_form_square(
     kernel: str, P: Any, Q: Any, weights: Any, method: str, unsupported: dict[str, Any]
 ) -> float:
-    """Return D^2 by a kernel of `ENERGIES`; parameters that are ``unsupported`` must be None or False."""
+    """Return D^2 by a kernel of `ENERGIES`; ``unsupported`` parameters must be None or False."""
     for name, value in unsupported.items():
         if value is None or value is False:
             continue
         if name == "gradient":
             raise ValueError(f"gradient must be False for kernel={kernel!r}; got True. {_SLOPES[kernel]}")
-        missing = "has no U-statistic" if name == "unbiased" else "has no bandwidth"
+        reason = "has no U-statistic" if name == "unbiased" else "has no bandwidth"
         raise ValueError(
-            f"{name} must be {None if value is not True else False} for kernel={kernel!r}, which {missing}; got "
+            f"{name} must be {None if value is not True else False} for kernel={kernel!r}, which {reason}; got "
             f"{value!r:.80}. Omit {name}."
         )
     if method not in ("auto", "exact"):

@@ -177,11 +177,11 @@ def kernel_distance(
     requires weights of P and Q with equal sums, as the default weights have. On a line of more than 2,000 points,
     sorted sums have a rounding error of about 1e-16 W^2 per step between neighbouring points.
 
-    "epanechnikov" and "ball" are not positive definite, and "triangle" is on a line only (Askey 1973: (1 - r)_+^a needs
-    a >= (d + 1) / 2). D^2 is the sum above, which may be negative, and D then raises an error. "ball" counts pairs at
-    the distance sigma, in spite of rounding. "linear" and "identity" are positive definite. They take no bandwidth and
-    support method "auto" or "exact", without ``unbiased`` and ``gradient``. "linear" depends on the origin if the sums
-    of weights differ; "identity" compares coordinates without rounding.
+    "epanechnikov" and "ball" are not positive definite; "triangle" is positive definite on a line only (Askey 1973:
+    (1 - r)_+^a needs a >= (d + 1) / 2). D^2 is the sum above. It may be negative, and D then raises an error. "ball"
+    counts pairs at the distance sigma, in spite of rounding. "linear" and "identity" are positive definite. They take
+    no bandwidth and support method "auto" or "exact", without ``unbiased`` and ``gradient``. "linear" depends on the
+    origin if the sums of weights differ; "identity" compares coordinates without rounding.
 
     "auto" is deterministic, with an error of at most eps. It is "exact" up to N = 2,000, and "fourier" in one to three
     dimensions; in more dimensions, "taylor" if it needs at most N / 4 and 20,000 terms, else "exact". Where the
@@ -199,9 +199,9 @@ def kernel_distance(
     double-double arithmetic (about fifty times as long), so D is accurate to about 1e-15 W times width over sigma: sets
     1e-8 apart have a positive distance, and equal sets have distance 0.
 
-    "wspd" is the near-linear sum of the paper, whose constant is so large that it is quadratic in practice: times grow
-    as n^1.95 for 1,000 to 16,000 points in the plane (sigma 0.1, eps 1e-4) and as n^1.1 on a line for eps 1e-2. All
-    pairs are twenty times as fast. It pays for small sigma only (n^1.6 and 0.08 s at sigma 0.01), as "tree" does.
+    "wspd" is the near-linear sum of Joshi et al. (2011). Its constant is so large that times are quadratic in practice:
+    n^1.95 for 1,000 to 16,000 points in the plane (sigma 0.1, eps 1e-4) and n^1.1 on a line for eps 1e-2.
+    "exact" is 20 times as fast. Like "tree", "wspd" is useful for small sigma only (n^1.6 and 0.08 s at sigma 0.01).
 
     "rff" draws 16 independent replicates of Sobol (d <= 16) or orthogonal frequencies, shared by P and Q, and doubles
     their number until the standard error of the mean is at most eps; beyond 2^18 frequencies it raises an error. Its

@@ -478,7 +478,7 @@ _ALTERNATIVES = {
     "energy": "which has no random frequencies. Use 'matern12' with sigma = 3 times the width of the points: its D^2 "
     "times sigma is that of 'energy' within 1 %.",
     "epanechnikov": "which is not positive definite and has no random frequencies. Use 'gaussian' or 'matern52'.",
-    "ball": "which is piecewise constant, not positive definite and without random frequencies. Use 'matern12', or "
+    "ball": "which is piecewise constant, not positive definite and has no random frequencies. Use 'matern12', or "
     "'triangle' on a line.",
     "linear": "which only kernel_distance supports. Its features are the coordinates, and D is the distance of the "
     "means: use FunctionEmbedding(lambda points: points.mean(axis=0)).",
@@ -498,7 +498,7 @@ def check_kernel(kernel: Any, field: str | None = None) -> str:
 
 
 def require_frequencies(kernel: str, n_dims: int) -> None:
-    """Require random frequencies in this dimension."""
+    """Raise ValueError if a kernel has no random frequencies in ``n_dims`` dimensions."""
     max_dims = get_kernel(kernel).max_frequency_dims
     if max_dims is not None and n_dims > max_dims:
         raise ValueError(

@@ -65,8 +65,8 @@ ROWS_PER_SEARCH_TILE = 128  # rows per block if all its features are in memory (
 N_SEARCH_RIDGE_JOBS, MAX_SEARCH_TREE_LEVELS, MAX_WAITING_SUMS = 16, 4, 4
 
 # DensityRegressor (python benchmarks/papers/density_regression.py, 2 cores, 2026-11).
-# Cost in proportion. 100, 300, 1,000 and 3,000 features have errors of 0.0198, 0.0189, 0.0185 and 0.0184 in the setting
-# "rotation" (200 sets of 50 points), and equal errors within 4 % in the others.
+# The cost is proportional to it. 100, 300, 1,000 and 3,000 features have errors of 0.0198, 0.0189, 0.0185 and 0.0184 in
+# the setting "rotation" (200 sets of 50 points), and equal errors within 4 % in the others.
 N_RANDOM_FEATURES = 1000
 # The penalty is selected for responses damped at this fraction of the bandwidth of a single set, as the bandwidth that
 # is selected afterwards is 0.4 to 0.8 of it. Ratios from 0.25 to 1 select the same penalties in these settings.

@@ -25,9 +25,9 @@ from dkdist.sets import SampleSetError, SampleSets
 
 
 def squared_errors(
-    basis: L2Spec, predicted: list[PredictedDensity], mean: PredictedDensity, view: Any, first: int
+    basis: L2Spec, predictions: list[PredictedDensity], mean: PredictedDensity, view: Any, first: int
 ) -> F64:
-    """Return errors (n_sets, 2) on the scaled domain: of the predicted densities, and of ``mean``.
+    """Return errors (n_sets, 2) on the scaled domain: those of the predicted densities, and those of ``mean``.
 
     ``view`` holds the sets from position ``first`` on. Their points outside the domain are clipped.
     """
@@ -45,7 +45,7 @@ def squared_errors(
         x = np.clip(points.astype(np.float64), low, high)
         diagonal = kernel_diagonal((x - low) / (high - low), basis.n_basis)
         square = (squares[i] - u**2 @ diagonal) / (1 - concentration)
-        for j, f in enumerate((predicted[first + i], mean)):
+        for j, f in enumerate((predictions[first + i], mean)):
             errors[i, j] = (f.grid_values**2).mean() - 2 * volume * (u @ f.pdf(x)) + square
     return errors
 

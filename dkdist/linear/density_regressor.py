@@ -71,7 +71,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         sets, or a given bandwidth: at most 1,331 in one dimension, 36 in two and 11 in three.
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
         Box of the responses, as in `L2Embedding`. Densities are zero outside. Points of the responses outside a box
-        from the data are clipped to its boundary; those outside a given box raise.
+        from the data are clipped to its boundary; points outside a given box raise an error.
     alphas : float or array-like of shape (n_alphas,), default=(1e-4, ..., 1e3)
         Penalties of `IncrementalRidge`, selected by the leave-one-out error up to 4,000 sets, by held-out sets above.
     random_state : int, Generator or None, default=None
@@ -94,18 +94,18 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        For responses with more than three dimensions or constant ones, different numbers or ids of input and response
-        sets, fewer than two sets, input sets with equal features, or several bandwidths per dimension.
+        For responses with more than three dimensions or a constant dimension, different numbers or ids of input and
+        response sets, fewer than two sets, input sets with equal features, or several bandwidths per dimension.
     SampleSetError, StoreFormatError
         As in the embedding and in `L2Embedding`.
 
     Notes
     -----
-    Input and response sets may be stores. A fit from stores equals one from memory up to the rounding of sums. It holds
-    the coefficients of all responses in memory, 24 bytes each. Response sets may have different sizes, and count
-    equally unless ``sample_weight`` is given. The cost of `fit` is that of the embeddings and of a ridge with one
-    target per coefficient. A prediction holds its coefficients, and its grid after the first call of ``pdf`` or
-    ``sample``.
+    Input and response sets may be stores. A fit on stores equals a fit on sets in memory up to the rounding of sums. It
+    holds the coefficients of all responses in memory, 24 bytes each. Response sets may have different sizes, and count
+    equally unless ``sample_weight`` is given. The cost of `fit` is that of the embeddings and of a ridge regression
+    with one target per coefficient. A prediction holds its coefficients; the first call of ``pdf`` or ``sample`` adds a
+    grid.
 
     References
     ----------
@@ -162,7 +162,8 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         embedding, seed = make_embedding(self.embedding), draw_seed(self.random_state)
         if isinstance(self.embedding, str):
             embedding = make_pipeline(embedding, RandomFourierFeatures(N_RANDOM_FEATURES, random_state=seed))
-        ridge = _LeaveOneOutRidge(self.alphas, random_state=seed % 2**32)  # the range of scikit-learn
+        # scikit-learn requires seeds below 2^32
+        ridge = _LeaveOneOutRidge(self.alphas, random_state=seed % 2**32)
         ridge.penalties()  # raises ValueError before work starts
         X, sample_weight = align_to_index(X, sample_weight=sample_weight)
         sets, responses = check_pairs(X, y)
@@ -180,32 +181,36 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             coefficients = _coefficients(self.basis_, responses)
         is_auto = is_literal(self.bandwidth, "auto")
         pilot_bandwidth = single_bandwidth * (PILOT_BANDWIDTH_RATIO if is_auto else 1)
-        pilot = np.maximum(damping(self.basis_.exponents[1:], pilot_bandwidth), MIN_PILOT_DAMPING)
+        pilot_factors = np.maximum(damping(self.basis_.exponents[1:], pilot_bandwidth), MIN_PILOT_DAMPING)
         self.embedding_ = embedding
         with weighted_context(used, n_sets):
             rows = self.embedding_.fit_transform(sets)
-        ridge.fit(require_finite_rows(rows, used), coefficients * pilot, weights)
+        ridge.fit(require_finite_rows(rows, used), coefficients * pilot_factors, weights)
         self.bandwidth_ = single_bandwidth
         if is_auto:
-            predicted, observed, row_weights = ridge.leave_one_out
+            predictions, targets, row_weights = ridge.leave_one_out
             self.bandwidth_ = _select_bandwidth(
-                self.basis_.exponents[1:], single_bandwidth, predicted / pilot, observed / pilot, row_weights
+                self.basis_.exponents[1:],
+                single_bandwidth,
+                predictions / pilot_factors,
+                targets / pilot_factors,
+                row_weights,
             )
         factors = damping(self.basis_.exponents[1:], self.bandwidth_)
-        self.ridge_ = ridge.scaled(factors / pilot)
+        self.ridge_ = ridge.with_scaled_targets(factors / pilot_factors)
         self._mean = np.average(coefficients, axis=0, weights=weights) * factors
         return self
 
     def _fit_basis(self, responses: Sets) -> tuple[L2Spec, F64]:
-        """Return the basis without smoothing, and the given or the cross-validated bandwidth (d,) of single sets."""
+        """Return the basis without smoothing, and the bandwidth (d,) of single sets, passed or cross-validated."""
         d = responses.n_dims
         if d > MAX_TENSOR_DIMS:
             raise ValueError(
                 f"y must have 1 to {MAX_TENSOR_DIMS} dimensions; got {d}. Reduce it (SetPCA), fit one model for each "
                 "group of dimensions, or predict the rows of an embedding of y with IncrementalRidge."
             )
-        given = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=True).bandwidths
-        if is_literal(given, "scott") or (not isinstance(given, str) and len(given) > 1):
+        bandwidths = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=True).bandwidths
+        if is_literal(bandwidths, "scott") or (not isinstance(bandwidths, str) and len(bandwidths) > 1):
             raise ValueError(
                 f"bandwidth must be 'auto', one number or {d} of them; got {self.bandwidth!r:.200}."
             )
@@ -246,9 +251,9 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
         Errors int (f - p)^2 = int f^2 - 2 int f p + int p^2 are estimated without bias from the points of the
         responses ``y``, which need two points each: int f p by the mean of f over the points, and int p^2 by the sum of
-        unbiased estimates of its squared coefficients, which omits the degrees outside the basis. Predictions depend on
-        the noise of the responses of `fit`, so the score of these responses is too large and may exceed 1. The result
-        is NaN if the estimated error of the mean density is not positive.
+        unbiased estimates of the squared coefficients of p, which omits the degrees outside the basis. Predictions
+        depend on the noise of the responses of `fit`, so the score of these responses is too large and may exceed 1.
+        The result is NaN if the estimated error of the mean density is not positive.
         """
         check_is_fitted(self)
         X, sample_weight = align_to_index(X, sample_weight=sample_weight)
@@ -275,7 +280,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
 
 class _LeaveOneOutRidge(IncrementalRidge):
-    """Ridge that stores leave-one-out predictions, targets and weights of up to 1,024 rows."""
+    """Ridge regression that stores leave-one-out predictions, targets and weights of up to 1,024 rows."""
 
     calibrates = True
 
@@ -283,8 +288,8 @@ class _LeaveOneOutRidge(IncrementalRidge):
         super()._predict_by(result, X, y)
         self.leave_one_out = result.calibration_values, result.targets, result.weights
 
-    def scaled(self, factors: F64) -> IncrementalRidge:
-        """Return the ridge of the targets times ``factors`` (n_targets,), without leave-one-out predictions."""
+    def with_scaled_targets(self, factors: F64) -> IncrementalRidge:
+        """Return the model of the targets times ``factors`` (n_targets,), without leave-one-out predictions."""
         ridge = IncrementalRidge(**self.get_params())
         for name, value in vars(self).items():
             if name != "leave_one_out":
@@ -295,7 +300,7 @@ class _LeaveOneOutRidge(IncrementalRidge):
 
 
 def check_pairs(X: Any, y: Any) -> tuple[Sets, Sets]:
-    """Return input and response sets; raise for different numbers or ids."""
+    """Return input and response sets; ValueError if their numbers or ids differ."""
     sets = check_sets(X, text=True)
     with error_context("one of y"):
         responses = check_sets(y)
@@ -335,9 +340,9 @@ def _coefficients(basis: L2Spec, responses: Sets) -> F64:
     return np.asarray(rows.compute() if hasattr(rows, "compute") else rows)[:, 1:].astype(np.float64)
 
 
-def _select_bandwidth(exponents: I64, single: F64, predicted: F64, observed: F64, weights: F64) -> F64:
+def _select_bandwidth(exponents: I64, single: F64, predictions: F64, targets: F64, weights: F64) -> F64:
     """Return the bandwidths (d,) of the smallest estimated error of leave-one-out predictions (n, n_functions)."""
-    sums = CoefficientSums(exponents, weights @ predicted**2, weights @ (predicted * observed))
+    sums = CoefficientSums(exponents, weights @ predictions**2, weights @ (predictions * targets))
     high, low = MAX_BANDWIDTH_RATIO * single.max(), MIN_BANDWIDTH_RATIO * single.min()
     n = int(np.ceil(CANDIDATES_PER_OCTAVE * np.log2(high / low))) + 1
     return best_bandwidth(sums, np.geomspace(high, low, n))

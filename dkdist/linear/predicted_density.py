@@ -50,8 +50,8 @@ class PredictedDensity:
     Notes
     -----
     The density is the projection of the series on the densities: clipped at zero after subtracting a constant, so that
-    its integral is one up to rounding. It is computed on a grid at the first call and kept: 16 points per function in
-    one dimension (at least 256), 8 in two (64) and 4 in three (32) along each axis, 8 bytes each. Linear interpolation
+    its integral is one up to rounding. The first call computes and caches it on a grid: 16 points per function in one
+    dimension (at least 256), 8 in two (64) and 4 in three (32) along each axis, 8 bytes each. Linear interpolation
     changes the cosine of degree a by at most the fraction (pi a / g)^2 / 8 for g points: 0.5, 2 and 8 % of the highest
     degree, which is usually damped to a tenth.
 

@@ -24,8 +24,8 @@ N_KMEANS_ITERATIONS = 10  # trades the quality of centres against the time of fi
 BOUND_BATCH_NUMBERS = 2**20  # distances of queries to centres per batch: 8 MiB of float64 numbers each
 N_RECALL_QUERIES = 256  # trades the standard error of `recall_` against the cost of exact neighbours
 
-# SetSmoother. Few candidates choose a coarse bandwidth, many take time; 40 over a range of 10^3 are 19 % apart. The
-# leave-one-out error of 4,096 sets has a relative standard error of about 2 % (tests/pairs/test_set_smoother.py).
+# SetSmoother. Fewer candidates choose a coarser bandwidth, more take longer; 40 over a range of 10^3 are 19 % apart.
+# The leave-one-out error of 4,096 sets has a relative standard error of about 2 % (tests/pairs/test_set_smoother.py).
 N_BANDWIDTHS = 40
 MAX_LEAVE_ONE_OUT_SETS = 4096
 MAX_NEIGHBOUR_VALUES = 2**22  # 32 MiB: targets of the neighbours of a batch of sets
@@ -38,9 +38,10 @@ EIGENVALUE_TOL = 1e-6  # relative to the largest eigenvalue; smaller ones are ro
 
 # Gaussian divergences (tests/pairs/test_gaussian_divergences.py).
 PAIR_BATCH_VALUES = 2**19  # float64 values per temporary array of a batch of pairs: 4 MiB
-# Smallest variance of a dimension given the previous ones, as a fraction of its variance; less is rounding error.
+# Smallest variance of a dimension conditional on the previous ones, as a fraction of its variance; less is rounding
+# error.
 MIN_CONDITIONAL_VARIANCE = 1e-12
 
-# Nystroem features: values of rows of an embedding held at once by a thread, 4 MiB; smaller tiles need more calls.
+# Nyström features: values of rows of an embedding that a thread holds, 4 MiB; smaller tiles need more calls.
 # Does not affect results (python benchmarks/papers/embeddings_seconds.py).
 ROW_VALUES_PER_TILE = 2**20

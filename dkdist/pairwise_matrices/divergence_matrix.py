@@ -71,8 +71,8 @@ def divergence_matrix(
         or "knn" differs from zero.
     estimator : {"entropy", "knn", "plugin", "held-out", "gaussian"} or object, default="entropy"
         An `EntropyDivergence`, `KNNDivergence`, `PluginDivergence`, `HeldOutDivergence` or `GaussianDivergence`, or the
-        name of one with default options. "entropy" and "knn" are nearly unbiased and may be slightly negative (use
-        ``np.maximum(D, 0)`` if necessary). Only "plugin" and "gaussian" accept weights.
+        name of an estimator with default options. "entropy" and "knn" are nearly unbiased and may be slightly negative
+        (use ``np.maximum(D, 0)`` if necessary). Only "plugin" and "gaussian" accept weights.
     k : int, optional
         Option ``k`` of the estimator, for estimator="entropy" or "knn".
     alpha : float, default=0.5
@@ -81,7 +81,7 @@ def divergence_matrix(
         For "kullback-leibler", "renyi" and a callable: whether to return the mean of both directions. Default: D[i, j]
         is d(p_i || p_j).
     normalized : bool, default=False
-        For "total-variation": return half, the integral of |p - q| / 2, from 0 to 1.
+        For "total-variation": return the integral of |p - q| / 2, from 0 to 1.
     verbose : bool, default=False
         Print a plan on standard error (pairs, bytes, expected time from a sample of pairs), and progress.
     as_frame : bool, default=False

@@ -8,7 +8,7 @@ With means m, covariances S = L L' (Cholesky) and D = m_p - m_q:
     Bhattacharyya      -log int sqrt(p q), half the Renyi divergence of order 1/2
     Hellinger          1 - int sqrt(p q)
     Wasserstein        W_2^2 = |D|^2 + tr S_p + tr S_q - 2 (sum of singular values of R_p' R_q),  S = R R'
-    Jensen-Shannon     (E_p g + E_q g) / 2,  g = log 2 - H(p / (p + q)),  H the binary entropy, 0 <= g <= log 2
+    Jensen-Shannon     (E_p g + E_q g) / 2,  g = log 2 - H(p / (p + q)) the information gain, H the binary entropy
 
 Means E over Gaussians are quasi-Monte Carlo: m_p + L_p z over a Sobol sequence of standard normal z, the same for all
 pairs. Bhattacharyya 1946; Dowson, Landau 1982 (Wasserstein); Gil, Alajaji, Linder 2013 (Renyi).
@@ -42,10 +42,10 @@ DEFAULT_QMC_POINTS = 1024  # errors of about 1e-3 (tests/pairs/test_gaussian_div
 class GaussianDivergence:
     """Divergences of Gaussian distributions with the mean and covariance of each set ("gaussian").
 
-    All but "jensen-shannon" have a closed form. "wasserstein" is the squared 2-Wasserstein distance (Bures metric), as
-    "hellinger" is a squared distance; the "wasserstein" of `distance_matrix` is of order 1 and compares the points.
-    Sets may have weights. Dimensions in different units should be standardised first (`SetScaler`), because shrinkage
-    mixes their variances.
+    All but "jensen-shannon" have a closed form. "wasserstein" is the squared 2-Wasserstein distance (Bures metric);
+    like "hellinger", it is a squared distance. The "wasserstein" of `distance_matrix` has order 1 and compares the
+    points. Sets may have weights. Dimensions in different units should be standardised first (`SetScaler`), because
+    shrinkage mixes their variances.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ class GaussianDivergence:
         if divergence != WASSERSTEIN:
             for sets, is_other in ((rows, False), (columns, True)):
                 if sets is not None and sets.sizes.min() == 1:
-                    raise _no_density(SetPosition(int(np.argmin(sets.sizes)), is_other), True)
+                    raise _no_density_error(SetPosition(int(np.argmin(sets.sizes)), is_other), True)
         return GaussianPairs(str(divergence), shrinkage, n_points, alpha, symmetric)
 
 
 class Density(NamedTuple):
-    """Gaussian density of one set, or with a first axis of many: S = factor factor', inverse = factor^-1."""
+    """Gaussian density of one set, or of several along the first axis: S = factor factor', inverse = factor^-1."""
 
     mean: F64
     covariance: F64
@@ -102,7 +102,7 @@ class Density(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Mean, covariance and root R of one set, or with a first axis of many; S = R R' may be singular."""
+    """Mean, covariance and root R of one set, or of several along the first axis; S = R R' may be singular."""
 
     mean: F64
     covariance: F64
@@ -128,7 +128,7 @@ class GaussianPairs:
             )
 
     def prepare(self, sets: SampleSets, positions: list[SetPosition]) -> list[Any]:
-        """Fit and factorize the covariance of each set."""
+        """Fit and factorise the covariance of each set."""
         require_nonnegative_weights(sets, positions[0].index)
         d = sets.n_dims
         means, covariances = fit_gaussians(sets, self.shrinkage, np.zeros(d), np.ones(d))
@@ -158,7 +158,7 @@ class GaussianPairs:
         match self.divergence:
             case "jensen-shannon":
                 z = _normals(self.n_points, p.mean.shape[1])
-                return np.asarray((_mean_contrast(p, q, z) + _mean_contrast(q, p, z)) / 2)
+                return np.asarray((_mean_information_gain(p, q, z) + _mean_information_gain(q, p, z)) / 2)
             case "wasserstein":
                 return squared_wasserstein(p, q)
             case "bhattacharyya":
@@ -197,22 +197,21 @@ def squared_wasserstein(p: Root, q: Root) -> F64:
     """Return W_2^2 of pairs, with the same bits for exchanged p and q."""
     difference = (q.root - p.root).reshape(len(p.mean), -1)
     first = np.argmax(difference != 0, axis=1)
-    is_exchanged = (
-        difference[np.arange(len(first)), first] < 0
-    )  # the order of the two roots defines the product
+    # the lexicographically smaller root is always the first factor, so that exchanged arguments give the same product
+    is_exchanged = difference[np.arange(len(first)), first] < 0
     a, b = (np.where(is_exchanged[:, None, None], x, y) for x, y in ((q.root, p.root), (p.root, q.root)))
     common = np.linalg.svd(a.transpose(0, 2, 1) @ b, compute_uv=False).sum(axis=1)
     traces = np.trace(p.covariance, axis1=1, axis2=2) + np.trace(q.covariance, axis1=1, axis2=2)
     return np.asarray(np.maximum(((p.mean - q.mean) ** 2).sum(axis=1) + traces - 2 * common, 0))
 
 
-def _mean_contrast(p: Density, q: Density, z: F64) -> F64:
-    """Return E_p g of pairs over normal vectors z (d, n)."""
+def _mean_information_gain(p: Density, q: Density, z: F64) -> F64:
+    """Return E_p g of pairs, a mean over normal vectors z (d, n)."""
     x = (q.inverse @ p.factor) @ z + _transform(q.inverse, p.mean - q.mean)[:, :, None]
     log_ratio = ((x * x).sum(axis=1) - (z * z).sum(axis=0) + (q.log_det - p.log_det)[:, None]) / 2
-    size = np.abs(log_ratio)
-    small = np.exp(-size)
-    entropy = np.log1p(small) + size * small / (1 + small)
+    distance = np.abs(log_ratio)
+    ratio = np.exp(-distance)
+    entropy = np.log1p(ratio) + distance * ratio / (1 + ratio)
     return np.asarray(np.maximum(np.log(2) - entropy, 0).mean(axis=1))
 
 
@@ -231,7 +230,9 @@ def _log_dets(S: F64) -> F64:
     try:
         diagonals = np.diagonal(np.linalg.cholesky(S), axis1=1, axis2=2)
     except np.linalg.LinAlgError:
-        return np.array([np.nan]) if len(S) == 1 else np.concatenate([_log_dets(one[None]) for one in S])
+        return (
+            np.array([np.nan]) if len(S) == 1 else np.concatenate([_log_dets(matrix[None]) for matrix in S])
+        )
     return np.asarray(2 * np.log(diagonals).sum(axis=1))
 
 
@@ -247,12 +248,12 @@ def _density(mean: F64, S: F64, position: SetPosition) -> Density:
     except np.linalg.LinAlgError:
         L = np.zeros((d, d))
     if (np.diag(L) ** 2 <= MIN_CONDITIONAL_VARIANCE * np.diag(S)).any():
-        raise _no_density(position, not S.any())
+        raise _no_density_error(position, not S.any())
     inverse: F64 = scipy.linalg.solve_triangular(L, np.eye(d), lower=True, check_finite=False)
     return Density(mean, S, np.asarray(L, np.float64), inverse, 2 * np.log(np.diag(L)).sum())
 
 
-def _no_density(position: SetPosition, is_point: bool) -> SampleSetError:
+def _no_density_error(position: SetPosition, is_point: bool) -> SampleSetError:
     cause = "one distinct point" if is_point else "a singular covariance"
     advice = "" if is_point else f"GaussianDivergence(shrinkage={LEDOIT_WOLF!r}) or "
     return SampleSetError(

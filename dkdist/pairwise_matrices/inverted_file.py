@@ -5,7 +5,7 @@ Rows x of a cell with centre c and radius r, the largest |x - c|, satisfy the tr
 
     |q - x| >= |q - c| - r,
 
-so a lower bound L of the distances of all rows that were not scanned is known. If the k-th distance found is at most
+which gives a lower bound L of the distances of all rows that were not scanned. If the k-th distance found is at most
 (1 + epsilon) L, each of the k distances is at most 1 + epsilon times the true one of its rank: true neighbours closer
 than L were scanned, and all others are at least L away.
 """
@@ -120,7 +120,7 @@ class IVFIndex:
     def _bounds(self, queries: F32) -> F64:
         """Return lower bounds (m, n_cells) of distances to rows that a scan of 1, 2, .. cells omits.
 
-        faiss orders cells by float32 distances. Cells that may be equally near count as not scanned.
+        faiss orders cells by float32 distances, so cells that may be equally near count as not scanned.
         """
         q = queries.astype(np.float64)
         d = cdist(q, self.centres)
@@ -187,7 +187,7 @@ def build_index(
 
 
 def _cell_radius(index: Any, cell: int, centre: F64) -> float:
-    """Return an upper bound of the distances of the rows of a cell from its centre, -inf without rows."""
+    """Return an upper bound of the distances of the rows of a cell from its centre, or -inf if it has no rows."""
     size, D = index.invlists.list_size(cell), len(centre)
     if size == 0:
         return -np.inf

@@ -1,6 +1,6 @@
 """Candidates for landmark sets: a bounded sample of sets, their squared distances, and the choice among them.
 
-    k-means++   each with probability proportional to the squared distance to the nearest chosen one
+    k-means++   each with probability proportional to the squared distance to the nearest landmark chosen before it
     leverage    each with probability proportional to its ridge leverage score (K (K + penalty)^-1)_ii
     random      uniformly
 
@@ -63,8 +63,8 @@ def object_candidates(distance: Distance, sets: Sets, summary: DataSummary, n: i
     warn_unequal_columns(distance, sample.sets)
     D = pairwise_distances(distance, sample).astype(np.float64)
 
-    def landmarks_at(chosen: I64) -> DistanceSpec:
-        objects = sample.sets[chosen]
+    def landmarks_at(indices: I64) -> DistanceSpec:
+        objects = sample.sets[indices]
         return DistanceSpec(distance, Landmarks.of(objects, distance), (0.0,), sets.n_dims, objects.alphabet)
 
     return Candidates(sample.positions, (D**2 + D.T**2) / 2, landmarks_at)
@@ -78,8 +78,8 @@ def compared_candidates(
     rows = random_subset(len(sample.positions), n, seed)  # the sample may be larger
     positions, sampled_sets = sample.positions[rows], sample.sets[rows]
 
-    def landmarks_at(chosen: I64) -> ComparedLandmarks:
-        objects: SampleSets = sampled_sets[chosen]
+    def landmarks_at(indices: I64) -> ComparedLandmarks:
+        objects: SampleSets = sampled_sets[indices]
         weights = None if objects.weights is None else objects.weights.reshape(-1)
         return ComparedLandmarks(estimator, Landmarks(objects.relative, objects.offsets, weights))
 
@@ -106,16 +106,16 @@ def select_landmarks(rule: str, squares: F64, gamma: float, n: int, rng: np.rand
 
 
 def k_means_plus_plus(squares: F64, n: int, rng: np.random.Generator) -> I64:
-    """Return indices of n distinct candidates, in the order in which they were drawn; copies are drawn last."""
-    chosen, nearest = np.empty(n, np.int64), np.ones(len(squares))  # the first is uniform
+    """Return indices of n distinct candidates in the order of the draws; copies of chosen candidates come last."""
+    indices, nearest_squares = np.empty(n, np.int64), np.ones(len(squares))  # the first is uniform
     is_chosen = np.zeros(len(squares), bool)
     for j in range(n):
-        nearest[is_chosen] = 0  # also if rounding gives a set a distance to itself
-        if not nearest.any():  # all other candidates are copies of chosen ones
-            nearest[~is_chosen] = 1
-        cumulative = np.cumsum(nearest)
+        nearest_squares[is_chosen] = 0  # also if rounding gives a set a distance to itself
+        if not nearest_squares.any():  # all other candidates are copies of chosen ones
+            nearest_squares[~is_chosen] = 1
+        cumulative = np.cumsum(nearest_squares)
         # the first candidate whose cumulative sum is at least this number in (0, sum]
         i = int(np.searchsorted(cumulative, (1 - rng.random()) * cumulative[-1]))
-        chosen[j], is_chosen[i] = i, True
-        nearest = squares[i].copy() if j == 0 else np.minimum(nearest, squares[i])
-    return chosen
+        indices[j], is_chosen[i] = i, True
+        nearest_squares = squares[i].copy() if j == 0 else np.minimum(nearest_squares, squares[i])
+    return indices

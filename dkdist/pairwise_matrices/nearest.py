@@ -107,8 +107,8 @@ class NearestSets(BaseEstimator):
     epsilon : float or None, default=None
         For "approximate": each returned distance is at most 1 + epsilon times the true distance of its rank, guaranteed
         for every query. The scan starts with the cells for ``recall``, and adds cells until the triangle inequality
-        proves the ratio: all cells in the worst case, which takes longer than "exact" if rows vary in more than a few
-        directions. 0 gives exact neighbours. None: no guarantee.
+        proves the ratio. In the worst case it scans all cells, which takes longer than "exact"; this is usual if the
+        rows vary along more than a few principal components. 0 gives exact neighbours. None: no guarantee.
 
     Attributes
     ----------
@@ -138,10 +138,10 @@ class NearestSets(BaseEstimator):
     neighbours of sampled rows cost 512 n D flops (faiss: Douze et al. 2024).
 
     Rows of `MeanEmbedding` have the kernel distances of the sets, up to ``error_bound_``: D^2 is off by at most
-    delta = 4 ``error_bound_``. With ``epsilon`` the kernel distance of the returned set and the true one t satisfy
-    D^2 <= (1 + epsilon)^2 (t^2 + delta) + delta: the (1 + eps)-approximate nearest neighbours of Joshi et al. (2011),
-    with a certified embedding and cells instead of locality-sensitive hashing. Without a certified bound
-    (random frequencies), epsilon holds for the distances of rows.
+    delta = 4 ``error_bound_``. With ``epsilon``, the kernel distance D of a returned set and that of the true
+    neighbour, t, satisfy D^2 <= (1 + epsilon)^2 (t^2 + delta) + delta: the (1 + eps)-approximate nearest neighbours of
+    Joshi et al. (2011), with a certified embedding and cells instead of locality-sensitive hashing. Without a certified
+    bound (random frequencies), epsilon holds for the distances of rows.
 
     Examples
     --------

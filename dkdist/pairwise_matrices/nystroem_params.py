@@ -1,4 +1,4 @@
-"""Parameters of Nystroem features: sets -> squared distances to landmark sets -> kernel values -> features.
+"""Parameters of Nyström features: sets -> squared distances to landmark sets -> kernel values -> features.
 
     phi(x) = K_LL^(-1/2) k(L, x),    k(x, y) = exp(-gamma d^2(x, y)),    L the landmarks (Williams and Seeger 2001)
 
@@ -36,7 +36,7 @@ SquaredDistances = Callable[[SampleSets], F32]
 @serializable("EmbeddedLandmarks")
 @dataclass(frozen=True)
 class EmbeddedLandmarks(EmbeddingWrapperParams["RowDistances"]):
-    """Landmarks as rows of an embedding, whose squared Euclidean distances are the squared distances of sets."""
+    """Landmarks as rows of an embedding, whose squared Euclidean distances are those of the sets."""
 
     embedding: Any
     landmarks: Matrix
@@ -63,7 +63,7 @@ class EmbeddedLandmarks(EmbeddingWrapperParams["RowDistances"]):
 
 
 class RowDistances(FittedParams[EmbeddedLandmarks]):
-    """Prepared rows of landmarks; rows are relative to their mean, so that squared distances cancel little."""
+    """Prepared rows of landmarks, relative to their mean, which reduces cancellation in squared distances."""
 
     def __init__(self, spec: EmbeddedLandmarks) -> None:
         self.spec, self.embedding = spec, spec.embedding.materialize()
@@ -73,7 +73,7 @@ class RowDistances(FittedParams[EmbeddedLandmarks]):
         self._squares, self._factor = _squared_norms(centred), deterministic_factor(centred.T)
 
     def squared_distances(self, sets: SampleSets) -> F32:
-        """Return squared distances (n_sets, R) float32; a tile of sets is embedded at a time, to limit memory."""
+        """Return squared distances (n_sets, R) float32; tiles of sets are embedded in turn to limit memory."""
         out = np.empty((len(sets), len(self._squares)), np.float32)
         step = max(1, ROW_VALUES_PER_TILE // self.spec.n_features)
         for start in range(0, len(sets), step):
@@ -142,8 +142,8 @@ class PairDivergences(FittedParams[ComparedLandmarks]):
         out = np.empty((len(sets), len(self._landmarks)))
         for i in range(len(sets)):
             try:
-                (one,) = self._estimator.prepare(sets[i : i + 1], [_NamedSet(i, False)])
-                out[i] = rectangle(self._estimator, [one], self._landmarks)[0]
+                (prepared_set,) = self._estimator.prepare(sets[i : i + 1], [_NamedSet(i, False)])
+                out[i] = rectangle(self._estimator, [prepared_set], self._landmarks)[0]
             except SampleSetError as error:
                 raise RowError(i, f"has no row: {error}") from error
         return np.maximum(out, 0).astype(np.float32)
@@ -156,7 +156,7 @@ class PairDivergences(FittedParams[ComparedLandmarks]):
 @serializable("NystroemParams")
 @dataclass(frozen=True)
 class NystroemParams(Params["NystroemFeatures"]):
-    """Parameters of Nystroem features: landmarks, gamma, and K_LL^(-1/2) as ``mixing``."""
+    """Parameters of Nyström features: landmarks, gamma, and K_LL^(-1/2) as ``mixing``."""
 
     _cache_size = 0  # prepared landmarks are not cached
 
@@ -228,7 +228,7 @@ class NystroemFeatures(FittedParams[NystroemParams]):
 
 
 class AdditiveNystroemFeatures(NystroemFeatures):
-    """Features of an embedding whose rows are accumulated over pieces of large sets."""
+    """Nyström features for an embedding that accumulates rows over pieces of large sets."""
 
     def row_sum(self, n_points: int, weight: float) -> RowSum:
         """Return an accumulator for the row (R,) of one set that is read in pieces."""

@@ -1,4 +1,4 @@
-"""`NystroemSets`: Nystroem features of kernels between sets, from distances to landmark sets."""
+"""`NystroemSets`: Nyström features of kernels between sets, from distances to landmark sets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LANDMARK_RULES = ("k-means++", "leverage", "random")
 
 
 class NystroemSets(SetEmbedding):
-    """Embed sets by Nystroem features of a kernel exp(-gamma d^2) between sets, from distances to landmark sets.
+    """Embed sets by Nyström features of a kernel exp(-gamma d^2) between sets, from distances to landmark sets.
 
     With kernel values k(L, x) of a set and R landmark sets L, a row is K_LL^(-1/2) k(L, x): inner products of rows are
     those of the kernel projected on the landmarks, and exact between landmarks. The cost is linear in the number of
@@ -64,21 +64,22 @@ class NystroemSets(SetEmbedding):
         ``HistogramEmbedding(divergence="chi2")`` or ``MeanEmbedding()``; or a divergence of `divergence_matrix`, such
         as "kullback-leibler" (the mean of both directions).
     distance : str or object, optional
-        d is this distance of `distance_matrix`, such as "dtw", "levenshtein" or "energy": symmetric, one number per
-        pair. Pass either ``divergence`` or ``distance``.
+        d is this distance of `distance_matrix`, such as "dtw", "levenshtein" or "energy". It must be symmetric, with
+        one number per pair. Pass either ``divergence`` or ``distance``.
     n_components : int, default=100
         Number R of landmarks, and of features.
     landmarks : {"k-means++", "leverage", "random"}, default="k-means++"
-        Choice of the landmarks among candidates. "k-means++": one after the other, with probability proportional to
-        the squared distance to the nearest one, which spreads them. "leverage": with probability proportional to ridge
-        leverage scores of the kernel, whose penalty gives R effective dimensions; favours rare sets. "random":
-        uniformly.
+        Choice of the landmarks among candidates. "k-means++" draws one landmark at a time, with a probability in
+        proportion to the squared distance to the nearest landmark drawn before, which spreads the landmarks. "leverage"
+        draws in proportion to ridge leverage scores of the kernel, with the penalty for R effective dimensions; it
+        favours rare sets. "random" draws uniformly.
     gamma : float or "median", default="median"
         Rate of exp(-gamma d^2), in units of 1 / d^2. "median": 1 / (2 sigma^2) for the median distance sigma of
         candidates, as in `RandomFourierFeatures`.
     estimator : str or object, default="auto"
         "auto": rows of `DivergenceEmbedding`, or "plugin" for a divergence without rows ("kullback-leibler", "renyi").
-        Or an estimator of `divergence_matrix`: "knn", "plugin", "entropy" or an object, without random halves.
+        Otherwise an estimator of `divergence_matrix`: "knn", "plugin", "entropy" or an object that does not split sets
+        into random halves.
     random_state : int, Generator or None, default=None
         Seed of candidates and landmarks.
     on_error : {"raise", "skip"}, default="raise"
@@ -102,16 +103,16 @@ class NystroemSets(SetEmbedding):
         For invalid sets, and sets that the distance or estimator does not accept (such as points for "levenshtein", or
         fewer points than neighbours). The message names the set.
     ValueError
-        For both or none of divergence and distance, an unknown name, an asymmetric distance, an estimator with random
-        halves, or more landmarks than candidates.
+        If both divergence and distance are passed, or neither of them; for an unknown name, an asymmetric distance, an
+        estimator with random halves, or more landmarks than candidates.
 
     Notes
     -----
     `LazySets` give a lazy dask array with known chunks; any other input an ndarray. Rows are float32. A row depends
     only on its set, and is bitwise identical on CPUs of one type.
 
-    Candidates are max(512, 2 R) random sets; for an estimator of pairs 2 R, and for "random" max(256, R). They have at
-    most four million points in all, unless d^2 comes from rows. `fit` compares all pairs of candidates. A row costs R
+    Candidates are max(512, 2 R) random sets (2 R for an estimator of pairs, max(256, R) for "random"). They have at
+    most four million points in total, unless d^2 comes from rows. `fit` compares all pairs of candidates. A row costs R
     comparisons and R^2 operations; an estimator of pairs compares in Python, at 0.1 to 4 ms per pair.
 
     Eigenvalues of K_LL below 1e-6 of the largest, and negative ones, are treated as 0. exp(-gamma d^2) is positive
@@ -121,8 +122,8 @@ class NystroemSets(SetEmbedding):
 
     References
     ----------
-    Williams, Seeger, Using the Nystroem method to speed up kernel machines (2001). Arthur, Vassilvitskii, k-means++:
-    the advantages of careful seeding (2007). Musco, Musco, Recursive sampling for the Nystroem method (2017).
+    Williams, Seeger, Using the Nyström method to speed up kernel machines (2001). Arthur, Vassilvitskii, k-means++:
+    the advantages of careful seeding (2007). Musco, Musco, Recursive sampling for the Nyström method (2017).
 
     Examples
     --------
@@ -183,10 +184,10 @@ class NystroemSets(SetEmbedding):
         gamma = requested_gamma or median_gamma(candidates.squares)
         rng = np.random.default_rng([seed, RngStream.LANDMARKS])
         with one_blas_thread():  # more threads would change the last bits
-            chosen = select_landmarks(rule, candidates.squares, gamma, R, rng)
-            mixing = inverse_root(np.exp(-gamma * candidates.squares[np.ix_(chosen, chosen)]))
-        self.component_indices_ = candidates.positions[chosen]
-        self.spec_ = NystroemParams(candidates.landmarks_at(chosen), gamma, MixingMatrix(mixing))
+            indices = select_landmarks(rule, candidates.squares, gamma, R, rng)
+            mixing = inverse_root(np.exp(-gamma * candidates.squares[np.ix_(indices, indices)]))
+        self.component_indices_ = candidates.positions[indices]
+        self.spec_ = NystroemParams(candidates.landmarks_at(indices), gamma, MixingMatrix(mixing))
         return self
 
     def _compare_candidates(self, sets: Sets, R: int, seed: int) -> Candidates:

@@ -40,7 +40,7 @@ KERNELS = ("gaussian", "epanechnikov", "triangular")
 
 
 def kernel_weights(kernel: str, distances: F64, bandwidth: float) -> F64:
-    """Return K(d / h) of sorted distances (m, k), times a factor per row; ones for the nearest if all K are zero."""
+    """Return K(d / h) of sorted distances (m, k), times a factor per row; 1 for the nearest sets if all K are zero."""
     nearest = distances[:, :1]
     if kernel == "gaussian":  # relative to the nearest set, so that not all values underflow
         return np.exp((nearest - distances) / bandwidth * ((nearest + distances) / bandwidth) / 2)
@@ -71,7 +71,7 @@ class SetSmoother(RegressorMixin, BaseEstimator):
     engine : {"exact", "faiss", "approximate"}, default="exact"
         Search of `NearestSets`.
     random_state : int, Generator or None, default=None
-        Seed of engine="approximate", and of the 4,096 sets that select the bandwidth if there are more.
+        Seed of engine="approximate", and of the sample that selects the bandwidth if there are more than 4,096 sets.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class SetSmoother(RegressorMixin, BaseEstimator):
         The rows of the sets of `fit`.
     bandwidth_ : float
         Bandwidth h.
-    bandwidths_, bandwidth_errors_ : (n_candidates,) float64 arrays, or None for a given bandwidth
+    bandwidths_, bandwidth_errors_ : (n_candidates,) float64 arrays, or None if ``bandwidth`` is a number
         Candidates in descending order, and their leave-one-out errors: mean squared errors divided by the variance of
         the target, averaged over targets.
     n_features_in_ : int
@@ -102,7 +102,8 @@ class SetSmoother(RegressorMixin, BaseEstimator):
     the nearest set, without a warning. The Gaussian has the same limit.
 
     Rows of `fit` are in memory, 4 m bytes per set. Predictions for stores compute rows block by block and return an
-    ndarray. Cost: embedding, and 2 n m flops per predicted set. ``fit`` takes at most 4,096 times as much.
+    ndarray. Cost: the embedding, and 2 n m flops per predicted set. `fit` searches the neighbours of at most 4,096
+    sets.
 
     ``sample_weight`` multiplies K and the squared errors; sets of weight 0 are ignored. ``n_neighbors`` counts sets.
 
@@ -163,20 +164,23 @@ class SetSmoother(RegressorMixin, BaseEstimator):
         sets = check_sets(X, text=True)
         targets = check_set_targets(y, len(sets))
         weights = as_weights(sample_weight, len(sets))
-        used = np.arange(len(sets)) if weights is None else np.flatnonzero(weights)
-        if is_auto and len(used) < 2:
+        positive_rows = np.arange(len(sets)) if weights is None else np.flatnonzero(weights)
+        if is_auto and len(positive_rows) < 2:
             raise ValueError(
-                f"bandwidth='auto' requires at least 2 sets with a weight above 0; got {len(used)}. Pass bandwidth=."
+                f"bandwidth='auto' requires at least 2 sets with a weight above 0; got {len(positive_rows)}. Pass "
+                "bandwidth=."
             )
-        if len(used) < len(sets):
-            sets = sets[used]
+        if len(positive_rows) < len(sets):
+            sets = sets[positive_rows]
         self.n_features_in_, self._single = sets.n_dims, targets.ndim == 1
         set_feature_names(self, sets)
-        self._targets = targets.reshape(len(targets), -1)[used]
-        self._weights = np.ones(len(used)) if weights is None else weights[used] / weights.max()
+        self._targets = targets.reshape(len(targets), -1)[positive_rows]
+        self._weights = (
+            np.ones(len(positive_rows)) if weights is None else weights[positive_rows] / weights.max()
+        )
         self.embedding_ = embedding
-        with weighted_context(used, len(targets)):
-            rows = rows_in_memory(self.embedding_.fit_transform(sets), used)
+        with weighted_context(positive_rows, len(targets)):
+            rows = rows_in_memory(self.embedding_.fit_transform(sets), positive_rows)
         self.neighbors_ = NearestSets(engine=self.engine, random_state=seed).fit(rows)
         self.bandwidth_ = bandwidth
         self.bandwidths_: F64 | None = None
@@ -216,12 +220,12 @@ class SetSmoother(RegressorMixin, BaseEstimator):
         """Return the predicted targets (n_sets,) or (n_sets, n_targets), as in ``fit``."""
         check_is_fitted(self)
         k = min(self.n_neighbors, len(self._targets))
-        step, predicted = max(1, MAX_NEIGHBOUR_VALUES // k), []
+        step, predictions = max(1, MAX_NEIGHBOUR_VALUES // k), []
         for block in SearchableRows(self.embedding_.transform(X)):
             for a in range(0, len(block), step):
                 distances, positions = self.neighbors_.kneighbors(block[a : a + step], k)
-                predicted.append(self._smooth(distances, positions, self.bandwidth_))
-        values = np.concatenate(predicted)
+                predictions.append(self._smooth(distances, positions, self.bandwidth_))
+        values = np.concatenate(predictions)
         return values[:, 0] if self._single else values
 
     def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -254,7 +258,7 @@ def rows_in_memory(rows: Any, positions: I64) -> F32:
     is_finite = np.isfinite(values).all(axis=1)
     if not is_finite.all():
         raise ValueError(
-            f"the rows of all sets must be finite; that of set {positions[np.argmin(is_finite)]} is not. Drop the set."
+            f"rows must be finite; got NaN or infinity (set {positions[np.argmin(is_finite)]}). Drop the set."
         )
     return values
 

@@ -84,6 +84,7 @@ def random_features(F: int, delta: float) -> float:
     """Return a bound on the error of an inner product of F random sines and cosines.
 
     It is a mean of F independent cosines in [-1, 1], so P(error >= t) <= 2 exp(-F t^2 / 2) = 2 exp(-D t^2 / 4) for
-    D = 2 F features (Hoeffding). P1 prints 2 exp(-D t^2), which is exceeded in tests/theory/test_hdd_bound.py.
+    D = 2 F features (Hoeffding). Sutherland et al. (2016) print 2 exp(-D t^2), which is too small
+    (tests/theory/test_hdd_bound.py).
     """
     return float(np.sqrt(2 * np.log(2 / delta) / F))

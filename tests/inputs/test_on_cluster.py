@@ -37,7 +37,7 @@ def entry_of(i: int, case: tuple[str, bool, str]) -> str:
 
 
 # one entry point for every lazy case
-PAIRS = [(*case, entry_of(i, case)) for i, case in enumerate(case for case in CASES if case[2] in LAZY)]
+LAZY_CASES = [(*case, entry_of(i, case)) for i, case in enumerate(case for case in CASES if case[2] in LAZY)]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def compare(is_persisted: bool, kind: str, entry: str, path: Path) -> None:
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(("client", "is_persisted", "kind", "entry"), PAIRS, indirect=["client"])
+@pytest.mark.parametrize(("client", "is_persisted", "kind", "entry"), LAZY_CASES, indirect=["client"])
 def test_result_on_a_cluster_equals_that_of_arrays_in_memory(
     client: Client | None, is_persisted: bool, kind: str, entry: str, tmp_path: Path
 ) -> None:

@@ -96,8 +96,8 @@ def test_predictions_are_nearer_to_the_true_densities_than_the_mean(name, monkey
     nodes, cell = s.nodes(), s.cell
     p = np.array([s.density(v, nodes) for v in t[n_train:]])
     f = np.array([density.pdf(nodes) for density in model.predict(inputs[n_train:])])
-    edge_of_the_domain = 0.02  # error of the midpoint rule
-    np.testing.assert_allclose(f.sum(axis=1) * cell, 1, atol=edge_of_the_domain)
+    # the midpoint rule has this error at the edge of the domain
+    np.testing.assert_allclose(f.sum(axis=1) * cell, 1, atol=0.02)
     error = ((f - p) ** 2).sum(axis=1) * cell
     mean_error = ((model.mean_density_.pdf(nodes) - p) ** 2).sum(axis=1) * cell
     gain = mean_error - error
@@ -160,12 +160,12 @@ def test_weights_of_zero_remove_pairs():
         np.testing.assert_allclose(a.coefficients, b.coefficients, atol=1e-6)
 
 
-def test_each_set_is_predicted_alone():
+def test_a_prediction_depends_on_its_set_alone():
     model = dk.DensityRegressor(random_state=0).fit(INPUTS, PLANES)
-    together = model.predict(INPUTS[:9])
+    predictions = model.predict(INPUTS[:9])
     for i in (0, 8):
         np.testing.assert_array_equal(
-            model.predict(INPUTS[i : i + 1])[0].coefficients, together[i].coefficients
+            model.predict(INPUTS[i : i + 1])[0].coefficients, predictions[i].coefficients
         )
 
 
@@ -210,7 +210,7 @@ def test_models_are_cloned_pickled_saved_and_validated(tmp_path):
     assert scores.min() > 0
 
 
-def test_points_far_from_zero_keep_their_places():
+def test_points_far_from_zero_keep_their_location():
     moved = [y + 1e6 for y in RESPONSES]
     sets = dk.SampleSets.from_arrays(moved)
     density = dk.DensityRegressor(random_state=0).fit(INPUTS, sets).predict(INPUTS[:1])[0]

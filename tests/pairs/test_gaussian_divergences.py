@@ -20,7 +20,8 @@ INTEGRANDS = {
     "hellinger": lambda p, q: (np.sqrt(p) - np.sqrt(q)) ** 2 / 2,
     "jensen-shannon": lambda p, q: (p * np.log(2 * p / (p + q)) + q * np.log(2 * q / (p + q))) / 2,
 }
-OF_PRODUCTS = {  # functions of int p^a q^(1 - a)
+# (a, function of int p^a q^(1 - a)) by divergence
+PRODUCT_INTEGRALS = {
     "bhattacharyya": (0.5, lambda c: -np.log(c)),
     "renyi": (0.7, lambda c: np.log(c) / -0.3),
 }
@@ -62,13 +63,13 @@ def integrate(integrand, d, fits):
     return simpson(simpson(values, x=axis), x=axis)
 
 
-@pytest.mark.parametrize("name", [*INTEGRANDS, *OF_PRODUCTS])
+@pytest.mark.parametrize("name", [*INTEGRANDS, *PRODUCT_INTEGRALS])
 @pytest.mark.parametrize("d", [1, 2])
 def test_divergences_match_numerical_integrals(d, name):
     arrays = collection(d)
     fits, options = moments(arrays), {}
-    if name in OF_PRODUCTS:
-        a, transform = OF_PRODUCTS[name]
+    if name in PRODUCT_INTEGRALS:
+        a, transform = PRODUCT_INTEGRALS[name]
         options = {"alpha": a} if name == "renyi" else {}
     D = dk.divergence_matrix(arrays, name, estimator=EXACT, **options)
     for i, j in itertools.permutations(range(len(arrays)), 2):
@@ -136,7 +137,7 @@ def test_covariances_have_ledoit_wolf_shrinkage():
         np.testing.assert_allclose(D[i, j], expected, rtol=1e-6)
 
 
-def test_two_hundred_dimensions():
+def test_divergences_are_finite_in_two_hundred_dimensions():
     arrays = collection(200, 3, n=100)
     for name in dk.GaussianDivergence.divergences:
         D = dk.divergence_matrix(arrays, name, estimator="gaussian")
@@ -204,7 +205,7 @@ def test_more_sobol_points_reduce_the_error_of_jensen_shannon():
     assert rms[1024] < 3e-4
 
 
-def test_weights_count():
+def test_integer_weights_equal_repeated_points():
     arrays = collection(2)
     weights = [np.random.default_rng(i).integers(1, 4, len(x)) for i, x in enumerate(arrays)]
     weighted = dk.SampleSets.from_arrays(arrays, weights)

@@ -73,7 +73,7 @@ def test_kernel_distances_of_sets_have_the_guarantee():
     assert (result <= (1 + epsilon) ** 2 * (exact.min(axis=1) + delta) + delta).all()
 
 
-def test_copies_and_pickles():
+def test_pickled_models_find_copies_of_rows():
     X = np.repeat(np.random.default_rng(0).standard_normal((50, 3)), 4, axis=0).astype("f4")
     model = dk.NearestSets(3, "approximate", random_state=0, epsilon=0.5).fit(X)
     distances, indices = pickle.loads(pickle.dumps(model)).kneighbors()

@@ -11,7 +11,7 @@ from dkdist.pairwise_matrices.gaussian_divergences import GaussianPairs
 from dkdist.pairwise_matrices.landmark_candidates import k_means_plus_plus
 
 EPS = 2.0**-24  # rounding error of float32
-CUT = 1e-6  # eigenvalues below this fraction of the largest are treated as 0
+EIGENVALUE_TOL = 1e-6  # eigenvalues below this fraction of the largest are treated as 0
 RNG = np.random.default_rng(0)
 SETS = [np.clip(x, 0, 1) for x in gaussian_mixtures(40, 2, 60, 0)]
 SERIES = [np.cumsum(RNG.normal(size=(n, 1)), axis=0) for n in RNG.integers(8, 25, 40)]
@@ -65,8 +65,8 @@ def tolerance(K):
     with gamma d^2 of a few units. An inner product has twice this error, and loses eigenvalues below the cut.
     """
     values = np.abs(eigvalsh(K))
-    smallest = values[values > CUT * values.max()].min()
-    return 2 * np.sqrt(len(K)) * 32 * EPS / np.sqrt(smallest) + CUT * values.max()
+    smallest = values[values > EIGENVALUE_TOL * values.max()].min()
+    return 2 * np.sqrt(len(K)) * 32 * EPS / np.sqrt(smallest) + EIGENVALUE_TOL * values.max()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -162,7 +162,7 @@ def test_rare_sets_become_landmarks(rule):
     assert n_rare >= {"k-means++": 5, "leverage": 4}[rule]  # uniform draws give 0.25 on average
 
 
-def test_weights_of_points_count():
+def test_weights_of_zero_remove_points():
     arrays = [x[:20] for x in SETS]
     weights = [np.r_[np.ones(10), np.zeros(10)]] * 40
     weighted = dk.SampleSets.from_arrays(arrays, weights)
