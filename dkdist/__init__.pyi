@@ -35,6 +35,7 @@ from .distances.hausdorff import (
     ModifiedHausdorff as ModifiedHausdorff,
 )
 from .distances.registry import register_distance as register_distance
+from .distances.series_windows import SeriesWindowEmbedding as SeriesWindowEmbedding
 from .distances.sliced_wasserstein import SlicedWasserstein as SlicedWasserstein
 from .distances.sliced_wasserstein_embedding import (
     SlicedWassersteinEmbedding as SlicedWassersteinEmbedding,

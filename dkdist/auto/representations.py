@@ -31,6 +31,7 @@ from dkdist.auto._tuning import (
 )
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.distances.dtw import DynamicTimeWarping
+from dkdist.distances.series_windows import SeriesWindowEmbedding
 from dkdist.distances.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
 from dkdist.embeddings._tuning import MAX_PAIR_SEARCH_DIMS
 from dkdist.embeddings.divergence import DivergenceEmbedding
@@ -86,9 +87,10 @@ class Representation:
 
 def representations(sample: SampleSets, families: Sequence[str] | None, seed: int) -> list[Representation]:
     """Return candidates for sets like the sample, simple ones first: the ``families`` (None: all) and the baselines."""
-    candidates = [
-        entry for maker in (TEXT_MAKERS if is_text(sample) else POINT_MAKERS) for entry in maker(sample, seed)
-    ]
+    makers = TEXT_MAKERS if is_text(sample) else POINT_MAKERS
+    if is_series(sample):
+        makers += ORDERED_MAKERS
+    candidates = [entry for maker in makers for entry in maker(sample, seed)]
     if families is None:  # cheaper than pairs of dimensions in high dimensions
         return [e for e in candidates if e.family != "pairs" or sample.n_dims <= MAX_COMPONENTS]
     return [entry for entry in candidates if entry.baseline or entry.family in families]
@@ -197,9 +199,13 @@ def _set_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
         yield Representation("modified-hausdorff", name, embedding, standardised=True, before=before)
 
 
-def _series(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    is_long, is_weighted = sample.sizes.mean() > 2 * MAX_MEAN_SIZE, sample.weights is not None
-    if is_long or is_weighted or serial_correlation(sample) <= MIN_SERIES_CORRELATION:
+def _windows(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    name = "filters of windows"
+    yield Representation("windows", name, SeriesWindowEmbedding(random_state=seed), standardised=True)
+
+
+def _time_warping(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    if sample.sizes.mean() > 2 * MAX_MEAN_SIZE:
         return
     subsamples = DistanceEmbedding(
         "dtw", n_components=min(MAX_REFERENCE_SETS, len(sample)), random_state=seed
@@ -245,13 +251,22 @@ def _trees(sample: SampleSets, seed: int) -> Iterator[Representation]:
 RepresentationMaker = Callable[[SampleSets, int], Iterator[Representation]]
 POINT_MAKERS: tuple[RepresentationMaker, ...] = (
     _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric, _set_distances,
-    _series, _trees,
+    _trees,
 )  # fmt: skip
 TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _edit_distances)
+ORDERED_MAKERS: tuple[RepresentationMaker, ...] = (_windows, _time_warping)  # for time series
 FAMILIES = (
     "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
     "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
+    "windows",
 )  # fmt: skip
+
+
+def is_series(sample: SampleSets) -> bool:
+    """Return whether sets are time series: consecutive points are similar, and points have no weights."""
+    if is_text(sample) or sample.weights is not None:
+        return False
+    return serial_correlation(sample) > MIN_SERIES_CORRELATION
 
 
 def serial_correlation(sample: SampleSets) -> float:

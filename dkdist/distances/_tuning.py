@@ -52,3 +52,11 @@ MAX_PAIRS = 16  # maximum for the fast path; packed words are faster for more pa
 MAX_SYMBOLS = 2**15  # maximum total length for the fast path; threads are faster above it
 MAX_PEER_SYMBOLS = 100  # length of the shorter text up to which rapidfuzz is faster
 MAX_PEER_UNICODE_SYMBOLS = 500  # the same for the total length of non-ASCII texts, which must be converted
+
+# Windows of series (tests/distances/test_series_windows.py).
+MAX_DILATIONS = 10  # 1 to 512: each has 1,024 columns; windows of 9 points span up to 4,097 points
+# Sample of windows for thresholds: the standard error of a level is below 0.006; each fold of a model repeats it.
+MAX_THRESHOLD_SETS, MAX_THRESHOLD_POINTS, MAX_THRESHOLD_WINDOWS = 256, 2**16, 2**13
+THRESHOLD_RTOL = (
+    1e-6  # margin of thresholds, above rounding errors of float32 thresholds (6e-8) and float64 outputs
+)
