@@ -165,9 +165,9 @@ class SeriesWindowEmbedding(SetEmbedding):
     A series of n points has n windows, centred at its points; outside the series, windows contain the mean (zero after
     standardisation). Therefore series may have any length, also below that of a window, and lengths may differ.
 
-    Columns are ordered by dilation, filter and threshold. Euclidean distances between rows of one filter are Cramér
-    distances between distributions. Fractions are more accurate than quantiles for classification: their noise does
-    not grow in the tails. `LazySets` give a lazy dask array with known chunks; any other input an ndarray. Rows are
+    Columns are ordered by dilation, filter and threshold. For one filter, |row - row'|^2 / Q is the Cramér-von Mises
+    distance int (F - F')^2 dH of the distributions F, F' of its outputs, with H that of all series of `fit`: a sliced
+    distance, like that of `SlicedWassersteinEmbedding`, which has quantiles instead of fractions. `LazySets` give a lazy dask array with known chunks; any other input an ndarray. Rows are
     float32, and a row depends only on its series. `fit` reads the data once, and a sample of them twice more.
     Cost: n L (K d + Q) steps per dilation; 0.3 ms for a series of 200 points of one variable.
 
@@ -263,18 +263,18 @@ def _thresholds(
     rows = random_subset(len(z), MAX_THRESHOLD_WINDOWS)
     set_index = np.repeat(np.arange(len(sample)), sample.sizes)[rows]
     starts, ends = sample.offsets[set_index], sample.offsets[set_index + 1]
-    levels, parts = (np.arange(n_levels) + 0.5) / n_levels, []
+    ranks = ((2 * np.arange(n_levels) + 1) * len(rows) + 2 * n_levels - 1) // (2 * n_levels) - 1
+    parts = []
     for U, dilation in zip(filters, dilations, strict=True):
         length = U.shape[1]
-        offsets = dilation * np.arange(length) - (length - 1) * dilation // 2
-        positions = rows[:, None] + offsets
+        positions = rows[:, None] + dilation * np.arange(length) - (length - 1) * dilation // 2
         is_inside = (starts[:, None] <= positions) & (positions < ends[:, None])
         windows = np.where(is_inside[..., None], z[positions.clip(0, len(z) - 1)], 0.0)
-        outputs = windows.reshape(len(rows), -1) @ U.reshape(len(U), -1).T
-        quantiles = np.quantile(outputs, levels, axis=0).T
+        outputs = U.reshape(len(U), -1) @ windows.reshape(len(rows), -1).T
+        outputs.sort(axis=1)
         # Rounding must not decide whether equal outputs, as of constant pieces, are above.
-        margin = THRESHOLD_RTOL * np.abs(outputs).max(axis=0)[:, None] + THRESHOLD_RTOL**2
-        parts.append(quantiles + margin)
+        margin = THRESHOLD_RTOL * np.abs(outputs[:, [0, -1]]).max(axis=1, keepdims=True) + THRESHOLD_RTOL**2
+        parts.append(outputs[:, ranks] + margin)
     return np.concatenate(parts).astype(np.float32)
 
 

@@ -77,6 +77,8 @@ EMBEDDINGS = {
     "summary-2": (2, dk.SummaryEmbedding()),
     "sliced-embedding-1": (1, dk.SlicedWassersteinEmbedding(5, 7, random_state=0)),
     "sliced-embedding-3": (3, dk.SlicedWassersteinEmbedding(20, random_state=0)),
+    "windows-1": (1, dk.SeriesWindowEmbedding(5, 6, dilations=[1, 40], random_state=0)),
+    "windows-3": (3, dk.SeriesWindowEmbedding(4, 5, 4, [1, 6], random_state=0)),
     "covariance-5": (5, dk.MomentEmbedding(degree=2)),
     "gaussian-3": (3, dk.GaussianEmbedding()),
     "gaussian-9": (9, dk.GaussianEmbedding(shrinkage=0.1)),  # covariances one set at a time
@@ -110,6 +112,7 @@ CHANGED_RESOLUTION = {
     "n_bins": lambda n: n + 1,
     "n_words": lambda n: n + 1,
     "n_quantiles": lambda n: n + 1,
+    "n_levels": lambda n: n + 1,
     "degree": lambda n: 3 - n,
     "n_components": lambda n: 2 * n,
     "symmetries": lambda word: "permutations",
@@ -221,9 +224,14 @@ def test_row_depends_on_its_own_set_only(case, rows):
     np.testing.assert_array_equal(fitted.transform(sets[mask]), rows[mask])
 
 
+def is_of_series(embedding):
+    is_dtw = embedding.get_params().get("distance") == "dtw"
+    return is_dtw or isinstance(embedding, dk.SeriesWindowEmbedding)
+
+
 def test_order_of_points_changes_rounding_only(case, rows):
     embedding, sets = case
-    if embedding.get_params().get("distance") == "dtw":
+    if is_of_series(embedding):
         pytest.skip("series have an order")
     fitted, rng = clone(embedding).fit(sets), np.random.default_rng(0)
     shuffled = fitted.transform([x[rng.permutation(len(x))] for x in sets])
@@ -340,9 +348,8 @@ def test_graph_keys_depend_on_data_and_parameters(case, path):
 
 def test_invalid_set_changes_only_its_row(case):
     embedding, sets = case
-    distance = embedding.get_params().get("distance")
-    if distance == "dtw" or isinstance(distance, Pairwise):
-        pytest.skip("the distance does not support weights")
+    if is_of_series(embedding) or isinstance(embedding.get_params().get("distance"), Pairwise):
+        pytest.skip("the embedding does not support weights")
     weights = np.ones(sets.n_points, np.float32)
     clean = dk.SampleSets(sets.points, sets.offsets, weights)
     weights = weights.copy()

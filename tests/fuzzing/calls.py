@@ -480,6 +480,7 @@ CALLS: dict[str, Call] = {
     "MomentEmbedding": _estimator_call(dk.MomentEmbedding, SETS),
     "GaussianEmbedding": _estimator_call(dk.GaussianEmbedding, SETS),
     "SummaryEmbedding": _estimator_call(dk.SummaryEmbedding, SETS),
+    "SeriesWindowEmbedding": _estimator_call(dk.SeriesWindowEmbedding, SETS, n_filters=4),
     "SlicedWassersteinEmbedding": _estimator_call(dk.SlicedWassersteinEmbedding, SETS),
     "MeanEmbedding": _estimator_call(dk.MeanEmbedding, SETS, n_components=16),
     "DistanceEmbedding": _estimator_call(dk.DistanceEmbedding, SETS, distance="energy", n_components=8),

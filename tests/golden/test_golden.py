@@ -37,6 +37,7 @@ WITHOUT_CASES = {
     "lazy_predict": "results of estimators of others; tests/linear/test_lazy_predict.py",
     "DensityRegressor": "a ridge of cosine means gives the same numbers; tests/linear/test_density_regressor.py",
     "PredictedDensity": "made by DensityRegressor; tests/linear/test_predicted_density.py",
+    "SeriesWindowEmbedding": "compared with explicit windows and SciPy in tests/distances/test_series_windows.py",
     "SetSmoother": "the formula for all pairs gives the same numbers; tests/pairs/test_set_smoother.py",
     "plot": "figures, not numbers; tests/plot",
     "Kernel": "a record; tests/examples/test_examples.py",
