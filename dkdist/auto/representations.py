@@ -28,6 +28,7 @@ from dkdist.auto._tuning import (
     MIN_SERIES_CORRELATION,
     N_BASIS_BY_BANDWIDTH,
     PAIR_BANDWIDTH,
+    SERIES_LAGS,
 )
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.distances.dtw import DynamicTimeWarping
@@ -270,13 +271,20 @@ def is_series(sample: SampleSets) -> bool:
 
 
 def serial_correlation(sample: SampleSets) -> float:
-    """Return the maximum over dimensions of the correlation between consecutive points of a set."""
+    """Return the maximum over dimensions and lags of the correlation between points of a set.
+
+    Series of period 4, such as loads of appliances, have a negative correlation at lag 1, but a large one at lag 4.
+    """
     x, offsets = sample.relative.astype(np.float64), sample.offsets
     group = np.repeat(np.arange(len(sample)), sample.sizes)
     x = x - (np.add.reduceat(x, offsets[:-1], axis=0) / sample.sizes[:, None])[group]
-    is_same_set = group[1:] == group[:-1]
-    products, squares = (x[1:] * x[:-1])[is_same_set].sum(axis=0), (x**2).sum(axis=0)
-    return float(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0).max())
+    squares = (x**2).sum(axis=0)
+    lags = [lag for lag in SERIES_LAGS if lag < sample.sizes.max()]
+    products = [(x[lag:] * x[:-lag])[group[lag:] == group[:-lag]].sum(axis=0) for lag in lags]
+    if not products:
+        return 0.0
+    largest = np.max(products, axis=0)
+    return float(np.divide(largest, squares, out=np.zeros_like(squares), where=squares > 0).max())
 
 
 def fit_spec(entry: Representation, sample: SampleSets) -> Any:

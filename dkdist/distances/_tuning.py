@@ -62,4 +62,6 @@ MAX_PEER_UNICODE_SYMBOLS = 500  # the same for the total length of non-ASCII tex
 MAX_DILATIONS = 10  # 1 to 512: each has 1,024 columns; windows of 9 points span up to 4,097 points
 # Sample of windows for thresholds: the standard error of a level is below 0.008; each fold of a model repeats it.
 MAX_THRESHOLD_SETS, MAX_THRESHOLD_POINTS, MAX_THRESHOLD_WINDOWS = 256, 2**16, 2**12
-THRESHOLD_RTOL = 1e-6  # margin of thresholds, above rounding errors of float32 thresholds (6e-8) and float64 outputs
+THRESHOLD_RTOL = (
+    1e-6  # margin of thresholds, above rounding errors of float32 thresholds (6e-8) and float64 outputs
+)

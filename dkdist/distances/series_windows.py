@@ -167,8 +167,9 @@ class SeriesWindowEmbedding(SetEmbedding):
 
     Columns are ordered by dilation, filter and threshold. For one filter, |row - row'|^2 / Q is the Cramér-von Mises
     distance int (F - F')^2 dH of the distributions F, F' of its outputs, with H that of all series of `fit`: a sliced
-    distance, like that of `SlicedWassersteinEmbedding`, which has quantiles instead of fractions. `LazySets` give a lazy dask array with known chunks; any other input an ndarray. Rows are
-    float32, and a row depends only on its series. `fit` reads the data once, and a sample of them twice more.
+    distance, like that of `SlicedWassersteinEmbedding`, which has quantiles instead of fractions. `LazySets` give a
+    lazy dask array with known chunks; any other input an ndarray. Rows are float32, and a row depends only on its
+    series. `fit` reads the data once, and a sample of them twice more.
     Cost: n L (K d + Q) steps per dilation; 0.3 ms for a series of 200 points of one variable.
 
     References

@@ -42,6 +42,25 @@ def test_time_warping_is_a_candidate_only_for_series() -> None:
     assert not is_text(steps)
 
 
+def test_a_period_of_few_points_makes_a_series() -> None:
+    """The correlation of a sine of period 4 is 0 at lags 1 and -1 at lag 2, but 1 at lag 4, up to the ends."""
+    sines = dk.SampleSets.from_arrays([np.sin(np.pi / 2 * (np.arange(100)[:, None] + k)) for k in range(4)])
+    assert serial_correlation(sines) == pytest.approx(0.96)
+    assert len(family_representations(sines, "windows")) == 1
+
+
+def test_windows_are_candidates_for_long_series_too() -> None:
+    series = sets_of(6, 600, 1)
+    walks = dk.SampleSets.from_arrays(
+        [np.cumsum(x, axis=0) for x in np.asarray(series.relative).reshape(6, 600, 1)]
+    )
+    assert len(family_representations(walks, "windows")) == 1
+    assert not family_representations(walks, "dtw")
+    assert not family_representations(series, "windows")
+    weighted = dk.SampleSets(walks.points, walks.offsets, np.ones(len(walks.points), np.float32))
+    assert not family_representations(weighted, "windows")
+
+
 @pytest.mark.parametrize(("d", "names"), [(128, ["means", "moments"]), (129, ["means"])])
 def test_moments_are_candidates_up_to_128_dimensions(d: int, names: list[str]) -> None:
     sets = sets_of(4, 3, d)
