@@ -176,7 +176,7 @@ class SeriesWindowEmbedding(SetEmbedding):
     ----------
     Dempster, Petitjean, Webb (2020), ROCKET: exceptionally fast and accurate time series classification using random
     convolutional kernels. Dempster, Schmidt, Webb (2021), MiniRocket: a very fast (almost) deterministic transform for
-    time series classification; thresholds are the biases of its Section 3.1, and a fraction is its PPV. Bonneel, Rabin,
+    time series classification; thresholds are its biases, and a fraction is its PPV. Bonneel, Rabin,
     Peyre, Pfister (2015), Sliced and Radon Wasserstein barycenters of measures.
 
     Examples
