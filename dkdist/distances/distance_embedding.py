@@ -168,10 +168,10 @@ class DistanceEmbedding(SetEmbedding):
     Raises
     ------
     SampleSetError
-        For empty sets, NaN or infinite points, another number of variables, an unknown symbol with
-        unknown_symbols="raise", and a user's distance that is negative or not finite; for points beyond 1e15, or a total width below 1e-15, if a distance squares
-        them in float32 ("dtw" and other elastic distances, "energy", the Hausdorff distances, "chamfer"). The message
-        names the set.
+        For empty sets, NaN or infinite points, another number of variables, an unknown symbol with "raise", and a
+        user's distance that is negative or not finite; for points beyond 1e15, or a total width below 1e-15, if a
+        distance squares them in float32 ("dtw" and other elastic distances, "energy", the Hausdorff distances,
+        "chamfer"). The message names the set.
     ValueError
         For an unknown distance or sampler, random objects longer than the data, more whole objects than sets, and a
         wrong size of a collection ``sampler``; for "supervised" without y, or with y of another length, not finite or
