@@ -77,6 +77,9 @@ MAX_MEAN_SIZE = 128  # maximum mean number of points per set for distances betwe
 MIN_SERIES_CORRELATION = 0.3  # minimum serial correlation for treating sets as time series
 MAX_TREE_DIMS = 256  # each dimension has nine columns of summaries
 MAX_REFERENCE_SETS, MAX_REFERENCE_STRINGS = 512, 1024  # reference sets and strings for distances
+# Strings are aligned if the 5 % and 95 % quantiles of their lengths differ by at most this fraction of the median.
+ALIGNED_LENGTHS_RTOL = 0.1
+MAX_POSITION_COLUMNS = 2**14  # longer strings have no positions: rows are dense, 4 bytes per column
 
 # Conformal scores: 10,000 stored quantiles resolve the coverage to 1e-4 (tests/learners/test_prediction_intervals.py).
 MAX_SCORES = 10_000

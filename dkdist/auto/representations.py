@@ -17,10 +17,12 @@ from dkdist._base.params import Params
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
 from dkdist.auto._tuning import (
+    ALIGNED_LENGTHS_RTOL,
     BANDWIDTHS,
     MAX_COMPONENTS,
     MAX_COVARIANCE_DIMS,
     MAX_MEAN_SIZE,
+    MAX_POSITION_COLUMNS,
     MAX_REFERENCE_SETS,
     MAX_REFERENCE_STRINGS,
     MAX_TREE_DIMS,
@@ -38,6 +40,7 @@ from dkdist.embeddings.invariant_features import Element, axis_group
 from dkdist.embeddings.mapped_embedding import MappedEmbeddingSpec
 from dkdist.embeddings.moments import MomentEmbedding
 from dkdist.embeddings.ngrams import NGramEmbedding
+from dkdist.embeddings.positions import PositionEmbedding
 from dkdist.embeddings.set_pca import SetPCA
 from dkdist.embeddings.summary import SummaryEmbedding
 from dkdist.embeddings.transformer import TransformerParams
@@ -225,7 +228,18 @@ def _edit_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
 
 def _ngrams(sample: SampleSets, seed: int) -> Iterator[Representation]:
     if sample.weights is None:
-        yield Representation("ngrams", "character n-grams", NGramEmbedding())
+        yield Representation("ngrams", "character n-grams", NGramEmbedding(), baseline=True)
+
+
+def _positions(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    short, median, long = np.quantile(sample.sizes, [0.05, 0.5, 0.95])
+    n_columns = sample.sizes.max() * len(np.unique(sample.relative))
+    if (
+        sample.weights is None
+        and long - short <= ALIGNED_LENGTHS_RTOL * median
+        and n_columns <= MAX_POSITION_COLUMNS
+    ):
+        yield Representation("positions", "positions", PositionEmbedding(), baseline=True)
 
 
 def _distance_embedding(
@@ -247,10 +261,11 @@ POINT_MAKERS: tuple[RepresentationMaker, ...] = (
     _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric, _set_distances,
     _series, _trees,
 )  # fmt: skip
-TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _edit_distances)
+TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _positions, _edit_distances)
 FAMILIES = (
     "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
     "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
+    "positions",
 )  # fmt: skip
 
 
