@@ -80,7 +80,8 @@ class NGramTables(FittedParams[NGramParams]):
             owners, buckets, counts = _count_ngrams(part, self.spec.ngram_range, self.spec.boundaries)
             columns = np.searchsorted(self._buckets, buckets).clip(max=len(self._buckets) - 1)
             is_column = self._buckets[columns] == buckets
-            owners, columns = owners[is_column], columns[is_column]
+            # scikit-learn's solvers take 32-bit indices
+            owners, columns = owners[is_column].astype(np.int32), columns[is_column].astype(np.int32)
             values = counts[is_column] * self._idf[columns]
             norms = np.sqrt(np.bincount(owners, values**2))
             shape = len(part), len(self._buckets)

@@ -14,8 +14,9 @@ import dkdist as dk
 from dkdist.auto import large_collections as sparse_ngrams
 from dkdist.auto import large_collections as streamed
 from dkdist.auto import selection as choosing
+from dkdist.auto._tuning import SPARSE_RIDGE_TOL
 from dkdist.auto.ensemble import LinearMember
-from dkdist.auto.large_collections import fit_sparse_ridge
+from dkdist.auto.large_collections import fit_sparse_ridge, sparse_rows
 
 
 def words(n: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
@@ -35,14 +36,12 @@ def test_sparse_ridge_matches_dense_ridge(n_targets: int) -> None:
     y, weights = rng.normal(size=(60, n_targets)), rng.uniform(0.5, 1.5, 60)
     embedding = dk.NGramEmbedding().fit(sets)
     rows = embedding.transform(sets).astype(float)
-    alphas = 0.1, 1.0
-    for alpha, (W, b) in zip(
-        alphas, fit_sparse_ridge(embedding.spec_, sets, y, weights, alphas), strict=True
-    ):
+    for alpha in (0.1, 1.0):
+        W, b = fit_sparse_ridge(sparse_rows(embedding.spec_, sets), y, weights, alpha)
         exact = Ridge(alpha).fit(rows, y, sample_weight=weights)
-        # conjugate gradients stop at a residual of 1e-4 |A'y|, and all eigenvalues are at least alpha
+        # conjugate gradients stop at a residual of tol |A'y|, and all eigenvalues are at least alpha
         centred = weights[:, None] * (y - np.average(y, axis=0, weights=weights))
-        bound = 1e-4 * np.linalg.norm(rows.T @ centred, axis=0) / alpha
+        bound = SPARSE_RIDGE_TOL * np.linalg.norm(rows.T @ centred, axis=0) / alpha
         errors = np.linalg.norm(W - exact.coef_.reshape(W.shape), axis=1)
         assert (errors <= bound).all()
         assert (np.abs(b - exact.intercept_) <= bound).all()  # rows have length 1
