@@ -30,10 +30,10 @@ MIN_PARALLEL_ROWS = 300
 
 # Maximum number of n-grams in sparse rows. Accuracy on 16,000 first names (ridge, tf-idf): 0.874 with 4,096 n-grams,
 # 0.883 with 30,001. The cost of 35 products per name does not depend on their number (2026-11).
-MAX_NGRAMS = 2**15
+MAX_NGRAMS = 2**17
 # Penalties of ridge regression on n-grams, tried until the loss increases: smaller ones take more iterations. The best
 # ones are 1 for names and 0.3 for chain codes of digits (2026-11).
-SPARSE_PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+SPARSE_PENALTIES = (10.0, 3.0, 1.0, 0.5, 0.25, 0.1, 0.03)
 SPARSE_RIDGE_TOL = (
     1e-3  # conjugate gradients: 27,000 names have the same accuracy with 1e-4, in 1.4 times the time
 )

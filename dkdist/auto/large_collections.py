@@ -102,11 +102,16 @@ class FittedMembers:
     trials: list[Trial]
     models: list[LinearModel]
     evaluation: EvaluationSet
+    data: TrainingData
+    sparse_rows: dict[int, sparse.csr_array]
 
     def member(self, trial: Trial, share: float = 1.0) -> LinearMember:
-        """Return the ensemble member of one of the trials."""
+        """Return the ensemble member of one of the trials; on sparse rows it is fitted on all sets."""
         model = next(m for t, m in zip(self.trials, self.models, strict=True) if t is trial)
-        return LinearMember(model.leaf, model.W, model.b, share)
+        W, b = model.W, model.b
+        if (rows := self.sparse_rows.get(model.leaf)) is not None:
+            W, b = fit_sparse_ridge(rows, self.data.y, self.data.weights, trial.alpha)
+        return LinearMember(model.leaf, W, b, share)
 
 
 @dataclass(frozen=True)
@@ -133,13 +138,16 @@ def fit_streamed(
     added = [trial for trial in symbolic.values() if trial.view not in views]
     fitted = _fit_members(data, [*members, *added], n_components, HELD_OUT_FRACTION)
     ranked = sorted(fitted.trials, key=lambda trial: trial.loss)
-    average = best_average(ranked, fitted.evaluation)
+    # penalties of one representation differ less than their average costs
+    average = best_average(ranked if len(fitted.widths) > 1 else ranked[:1], fitted.evaluation)
     machines = [
         fitted.member(trial, share) for trial, share in zip(average.members, average.shares, strict=True)
     ]
-    best = {trial.name: fitted.member(trial) for trial in reversed(ranked) if trial.name in symbolic}
+    best = {trial.name: trial for trial in reversed(ranked) if trial.name in symbolic}
+    same = {id(t): replace(m, share=1.0) for t, m in zip(average.members, machines, strict=True)}
+    baseline_members = {name: same.get(id(trial)) or fitted.member(trial) for name, trial in best.items()}
     calibration = fitted.evaluation.calibration(average.values)
-    return StreamedResult(fitted.trees, fitted.widths, machines, average, calibration, best)
+    return StreamedResult(fitted.trees, fitted.widths, machines, average, calibration, baseline_members)
 
 
 def has_symbols(trial: Trial) -> bool:
@@ -179,8 +187,8 @@ def _fit_members(
     held_out[
         draw_hold_out(len(data), data.classes, data.groups, held_out_fraction, seed, RngStream.HELD_OUT)
     ] = True
-    members, are_sparse = with_sparse_ngrams(members, sets[np.flatnonzero(~held_out)])
-    trees, widths = _make_graph(members, n_components, seed)
+    members, are_sparse = with_sparse_ngrams(members, sets)
+    trees, widths = _make_graph(members, are_sparse, n_components, seed)
     problem = SearchProblem(y, None, weights, held_out, seed, False)
     search, evaluation = SearchData(sets, trees, widths, False), data.evaluation_set(np.flatnonzero(held_out))
     dense = [
@@ -191,10 +199,11 @@ def _fit_members(
     dense_models = dict(zip([c.leaf for c in dense], train(search, dense, problem), strict=True))
     all_models = [model for models in dense_models.values() for model in models]
     dense_values = iter(held_out_decision_values(search, all_models, problem) if all_models else ())
-    trials, models = list[Trial](), list[LinearModel]()
+    trials, models, rows = list[Trial](), list[LinearModel](), dict[int, sparse.csr_array]()
     for leaf, trial in enumerate(members):
         if are_sparse[leaf]:
-            fits = _fit_sparse(leaf, trial, data, held_out, evaluation)
+            rows[leaf] = sparse_rows(trial.view.spec, sets)
+            fits = _fit_sparse(leaf, rows[leaf], data, held_out, evaluation)
         else:
             alphas = zip(dense_models[leaf], _penalties(trial), strict=False)
             fits = [(model, alpha, next(dense_values)) for model, alpha in alphas]
@@ -203,20 +212,24 @@ def _fit_members(
             trials.append(
                 replace(trial, alpha=alpha, values=values[None], loss=evaluation.loss(values[None]))
             )
-    return FittedMembers(trees, widths, trials, models, evaluation)
+    return FittedMembers(trees, widths, trials, models, evaluation, data, rows)
 
 
 def _fit_sparse(
-    leaf: int, trial: Trial, data: TrainingData, held_out: NDArray[np.bool_], evaluation: EvaluationSet
+    leaf: int,
+    rows: sparse.csr_array,
+    data: TrainingData,
+    held_out: NDArray[np.bool_],
+    evaluation: EvaluationSet,
 ) -> list[tuple[LinearModel, float, F64]]:
     """Return a model, its penalty and its held-out values for falling penalties, until the loss increases.
 
     Smaller penalties need more iterations of conjugate gradients.
     """
-    rows, y, weights = sparse_rows(trial.view.spec, data.sets), data.y[~held_out], data.weights[~held_out]
+    training_rows, y, weights = rows[~held_out], data.y[~held_out], data.weights[~held_out]
     fits, loss = list[tuple[LinearModel, float, F64]](), np.inf
     for alpha in SPARSE_PENALTIES:
-        W, b = fit_sparse_ridge(rows[~held_out], y, weights, alpha)
+        W, b = fit_sparse_ridge(training_rows, y, weights, alpha)
         values = rows[held_out] @ W.T + b
         fits.append((LinearModel(leaf, W, b), alpha, values))
         previous, loss = loss, evaluation.loss(values[None])
@@ -230,7 +243,7 @@ def _penalties(trial: Trial) -> list[float]:
 
 
 def _make_graph(
-    members: Sequence[Trial], n_components: int, seed: int
+    members: Sequence[Trial], are_sparse: Sequence[bool], n_components: int, seed: int
 ) -> tuple[SharedFeatureGraph, list[int]]:
     """Return a feature graph with one leaf per member; members with the same embedding share its rows."""
     node_by_spec: dict[Any, Node] = {}
@@ -238,7 +251,7 @@ def _make_graph(
     for leaf, trial in enumerate(members):
         spec, sigma = trial.view.spec, trial.row_kernel.sigma
         if sigma is None:
-            node = node_by_spec.get(spec, Node(spec))
+            node = node_by_spec.get(spec, Node(spec, sparse=are_sparse[leaf]))
             if node.leaf < 0:
                 node_by_spec[spec] = replace(node, leaf=leaf)
             else:
