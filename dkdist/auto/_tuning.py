@@ -58,7 +58,7 @@ MAX_WIDENED_MEMBERS = 4  # maximum number of streamed members with added widths:
 
 # Size of the samples for fitting representations: limits time and memory (python benchmarks/automatic_seconds.py).
 MAX_FIT_SETS, MAX_FIT_POINTS = 512, 2**21
-MAX_FIT_STRINGS = 2**14  # frequent n-grams need more strings (tests/auto/test_sparse_ngrams.py)
+MAX_FIT_STRINGS = 2**12  # frequent n-grams need more strings; larger fits count the n-grams of all strings
 MAX_BACKGROUND_SETS, MAX_BACKGROUND_POINTS = 16, 512  # stored in the model for explanations by dimension
 # Random features D per member: accuracy against n D^2 operations (python benchmarks/defaults.py).
 N_COMPONENTS = 4096

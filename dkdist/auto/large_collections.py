@@ -66,11 +66,11 @@ def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial]
             result.append(trial)
         elif trial.view.spec not in specs:
             specs.add(trial.view.spec)
-            result.append(replace(trial, kernel=RowKernel(None), view=_refit_ngrams(trial.view, sets)))
+            result.append(replace(trial, kernel=RowKernel(None), view=_refit_view(trial.view, sets)))
     return result, [isinstance(trial.view.spec, NGramParams) for trial in result]
 
 
-def _refit_ngrams(view: FittedRepresentation, sets: Sets) -> FittedRepresentation:
+def _refit_view(view: FittedRepresentation, sets: Sets) -> FittedRepresentation:
     if view.entry.family != "ngrams":
         return view
     embedding = NGramEmbedding(max_features=MAX_NGRAMS).fit(sets)
@@ -150,6 +150,13 @@ def fit_streamed(
     return StreamedResult(fitted.trees, fitted.widths, machines, average, calibration, baseline_members)
 
 
+def refit_ngrams(best: Trial, data: TrainingData) -> tuple[FittedRepresentation, LinearMember]:
+    """Fit a linear trial on n-grams, with its penalty, on all sets of ``data``."""
+    view = _refit_view(best.view, data.sets)
+    W, b = fit_sparse_ridge(sparse_rows(view.spec, data.sets), data.y, data.weights, best.alpha)
+    return view, LinearMember(0, W, b, 1.0)
+
+
 def has_symbols(trial: Trial) -> bool:
     """Return whether columns are n-grams or positions of symbols."""
     return isinstance(trial.view.spec, (NGramParams, PositionParams))
@@ -190,7 +197,7 @@ def _fit_members(
     members, are_sparse = with_sparse_ngrams(members, sets)
     trees, widths = _make_graph(members, are_sparse, n_components, seed)
     problem = SearchProblem(y, None, weights, held_out, seed, False)
-    search, evaluation = SearchData(sets, trees, widths, False), data.evaluation_set(np.flatnonzero(held_out))
+    search, evaluation = SearchData(sets, trees, widths, False), _held_out_evaluation(data, held_out)
     dense = [
         Candidate({}, IncrementalRidge(alphas=_penalties(trial)), leaf)
         for leaf, trial in enumerate(members)
@@ -213,6 +220,12 @@ def _fit_members(
                 replace(trial, alpha=alpha, values=values[None], loss=evaluation.loss(values[None]))
             )
     return FittedMembers(trees, widths, trials, models, evaluation, data, rows)
+
+
+def _held_out_evaluation(data: TrainingData, held_out: NDArray[np.bool_]) -> EvaluationSet:
+    """Return the targets of the held-out sets; these may be one group, which has no folds of groups."""
+    is_one_group = data.groups is not None and len(np.unique(data.groups[held_out])) < 2
+    return (replace(data, groups=None) if is_one_group else data).evaluation_set(np.flatnonzero(held_out))
 
 
 def _fit_sparse(

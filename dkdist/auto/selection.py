@@ -43,7 +43,7 @@ from dkdist.auto._tuning import (
 from dkdist.auto.budgets import Budget
 from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, Member, TreeMember
 from dkdist.auto.folds import sample_positions
-from dkdist.auto.large_collections import StreamedResult, fit_streamed, sufficient_ngrams
+from dkdist.auto.large_collections import StreamedResult, fit_streamed, refit_ngrams, sufficient_ngrams
 from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
 from dkdist.auto.representation_rows import PairwiseRows, Views, compute_rows, extend_rows, fit_views
 from dkdist.auto.representations import (
@@ -69,6 +69,7 @@ from dkdist.auto.successive_halving import (
 )
 from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.linear.calibration import log_probabilities
+from dkdist.linear.feature_trees import Node, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import duals
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import Labels
@@ -280,6 +281,21 @@ def _make_ensemble(views: Views, parts: Sequence[Member], data: TrainingData) ->
     widths = tuple(spec.n_features for spec in views.specs)
     return Ensemble(
         views.trees.only(sorted({part.leaf for part in parts})), widths, tuple(parts), data.y.shape[1]
+    )
+
+
+def refit_sparse(model: SelectedModel, data: TrainingData) -> SelectedModel | None:
+    """Return the model with its penalty, fitted on all sets; None unless it is one linear model on sparse n-grams.
+
+    Such a fit takes a small part of the time of a selection.
+    """
+    if model.is_constant or len(model.ensemble.parts) > 1 or not model.ensemble.trees.roots[0].sparse:
+        return None
+    view, part = refit_ngrams(model.best, data)
+    graph = SharedFeatureGraph((Node(view.spec, (), 0, sparse=True),))
+    ensemble = Ensemble(graph, (view.n_features,), (part,), data.y.shape[1])
+    return replace(
+        model, machine=ensemble, ensemble=ensemble, best=replace(model.best, view=view), best_part=part
     )
 
 
