@@ -2,9 +2,10 @@
 
 A member consists of an embedding, random features of its rows, and ridge regression. All members are trained in the
 same pass and averaged with weights that are selected on held-out sets. Members on n-grams of strings use
-sparse rows of up to 32,768 n-grams, which cost less than 4,096 dense columns: a first name has about 35 n-grams, and
+sparse rows of up to 131,072 n-grams, which cost less than 4,096 dense columns: a first name has about 35 n-grams, and
 the conjugate gradient method needs only products with the sparse rows. A few thousand random features do not
-approximate a Gaussian kernel of such rows well.
+approximate a Gaussian kernel of such rows well. If n-grams are clearly better than other candidates on a few thousand
+strings (`sufficient_ngrams`), the other candidates are not fitted.
 """
 
 from __future__ import annotations
@@ -138,8 +139,9 @@ def fit_streamed(
     added = [trial for trial in symbolic.values() if trial.view not in views]
     fitted = _fit_members(data, [*members, *added], n_components, HELD_OUT_FRACTION)
     ranked = sorted(fitted.trials, key=lambda trial: trial.loss)
-    # penalties of one representation differ less than their average costs
-    average = best_average(ranked if len(fitted.widths) > 1 else ranked[:1], fitted.evaluation)
+    if len(fitted.widths) == len(fitted.sparse_rows) == 1:  # one penalty, so that a later fit can repeat it
+        ranked = ranked[:1]
+    average = best_average(ranked, fitted.evaluation)
     machines = [
         fitted.member(trial, share) for trial, share in zip(average.members, average.shares, strict=True)
     ]
