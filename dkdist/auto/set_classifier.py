@@ -38,8 +38,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Compares representations by kernel ridge regression, also tries bagged trees, and averages candidates that
     complement each other. Representations of points: sizes, means, moments, Hellinger distances of densities (joint, by
     dimension, or with symmetries of the axes), sliced Wasserstein distances and kernel means; for ordered points
-    dynamic time warping; for strings edit distances, n-grams and positions. The whole selection is repeated without each
-    outer fold, and reported scores use only predictions for these folds.
+    dynamic time warping; for strings edit distances, n-grams and positions. The whole selection is repeated without
+    each outer fold, and reported scores use only predictions for these folds.
 
     Parameters
     ----------
