@@ -31,6 +31,7 @@ MIN_PARALLEL_ROWS = 300
 # Maximum number of n-grams in sparse rows. Accuracy on 27,000 first names (ridge, tf-idf): 0.903 with 32,768 n-grams,
 # 0.908 with all 90,005. The cost of 28 products per name does not depend on their number (2026-11, 2 cores).
 MAX_NGRAMS = 2**17
+MAX_NGRAM_COEFFICIENTS = 2**22  # of all classes: 32 MiB for each penalty
 # Penalties of ridge regression on n-grams, tried until the loss increases: smaller ones take more iterations. The best
 # ones are 1 for names and 0.3 for chain codes of digits (2026-11).
 SPARSE_PENALTIES = (10.0, 3.0, 1.0, 0.5, 0.25, 0.1, 0.03)
@@ -42,6 +43,7 @@ SPARSE_RIDGE_TOL = (
 # of 27,000 names are less significantly better than edit distances (4 to 6 standard errors, three seeds), whose fit
 # on all takes 18 s; the comparison takes 0.3 to 0.5 s of processor time (2026-11, 2 cores).
 PILOT_SETS, PILOT_COMPONENTS, PILOT_HELD_OUT_FRACTION = 6000, 1024, 0.25
+PILOT_SYMBOLS = 2**19  # fewer strings if they are long: distances take the square of the length
 
 # Successive halving. A penalty costs n^3 operations, but rounds with few sets may drop the best candidate
 # (python benchmarks/defaults.py; tests/automatic/test_rounds.py).

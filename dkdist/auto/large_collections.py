@@ -26,10 +26,13 @@ from dkdist._numba.arrays import F64
 from dkdist._utils.memory_budget import memory_limit, resident_bytes
 from dkdist.auto._tuning import (
     HELD_OUT_FRACTION,
+    MAX_NGRAM_COEFFICIENTS,
     MAX_NGRAMS,
+    MIN_SELECTION_SETS,
     PILOT_COMPONENTS,
     PILOT_HELD_OUT_FRACTION,
     PILOT_SETS,
+    PILOT_SYMBOLS,
     SPARSE_PENALTIES,
     SPARSE_RIDGE_TOL,
     STREAMED_PENALTY_FACTORS,
@@ -53,7 +56,9 @@ from dkdist.sets import SampleSets
 BYTES_PER_SYMBOL = 3 * 5 * 12  # 5 n-grams of 12 bytes in three copies (tests/auto/test_sparse_ngrams.py)
 
 
-def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial], list[bool]]:
+def with_sparse_ngrams(
+    trials: Sequence[Trial], sets: Sets, n_targets: int = 1
+) -> tuple[list[Trial], list[bool]]:
     """Replace trials on n-grams of a sample by one linear trial on n-grams of all sets.
 
     User-defined embeddings are not replaced. Also returns a flag per trial for sparse rows; sparse rows are not used if
@@ -67,14 +72,17 @@ def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial]
             result.append(trial)
         elif trial.view.spec not in specs:
             specs.add(trial.view.spec)
-            result.append(replace(trial, kernel=RowKernel(None), view=_refit_view(trial.view, sets)))
+            result.append(
+                replace(trial, kernel=RowKernel(None), view=_refit_view(trial.view, sets, n_targets))
+            )
     return result, [isinstance(trial.view.spec, NGramParams) for trial in result]
 
 
-def _refit_view(view: FittedRepresentation, sets: Sets) -> FittedRepresentation:
+def _refit_view(view: FittedRepresentation, sets: Sets, n_targets: int) -> FittedRepresentation:
     if view.entry.family != "ngrams":
         return view
-    embedding = NGramEmbedding(max_features=MAX_NGRAMS).fit(sets)
+    max_features = max(1, min(MAX_NGRAMS, MAX_NGRAM_COEFFICIENTS // n_targets))
+    embedding = NGramEmbedding(max_features=max_features).fit(sets)
     return replace(view, entry=replace(view.entry, embedding=embedding), spec=embedding.spec_)
 
 
@@ -154,7 +162,7 @@ def fit_streamed(
 
 def refit_ngrams(best: Trial, data: TrainingData) -> tuple[FittedRepresentation, LinearMember]:
     """Fit a linear trial on n-grams, with its penalty, on all sets of ``data``."""
-    view = _refit_view(best.view, data.sets)
+    view = _refit_view(best.view, data.sets, data.y.shape[1])
     W, b = fit_sparse_ridge(sparse_rows(view.spec, data.sets), data.y, data.weights, best.alpha)
     return view, LinearMember(0, W, b, 1.0)
 
@@ -174,7 +182,8 @@ def sufficient_ngrams(data: TrainingData, trials: Sequence[Trial]) -> Trial | No
     best = {trial.view.entry.family: trial for trial in reversed(trials) if trial.name != "sizes"}
     ngrams = best.pop("ngrams", None)
     rng = np.random.default_rng([data.seed, RngStream.HELD_OUT, 1])
-    pilot = replace(data.take(sample_positions(rng, len(data), PILOT_SETS)), criterion=None)
+    max_strings = min(PILOT_SETS, max(MIN_SELECTION_SETS, PILOT_SYMBOLS * len(data) // data.sets.n_points))
+    pilot = replace(data.take(sample_positions(rng, len(data), max_strings)), criterion=None)
     if ngrams is None or (pilot.groups is not None and len(np.unique(pilot.groups)) < 2):
         return None
     members = [ngrams, *best.values()]
@@ -196,7 +205,7 @@ def _fit_members(
     held_out[
         draw_hold_out(len(data), data.classes, data.groups, held_out_fraction, seed, RngStream.HELD_OUT)
     ] = True
-    members, are_sparse = with_sparse_ngrams(members, sets)
+    members, are_sparse = with_sparse_ngrams(members, sets, y.shape[1])
     trees, widths = _make_graph(members, are_sparse, n_components, seed)
     problem = SearchProblem(y, None, weights, held_out, seed, False)
     search, evaluation = SearchData(sets, trees, widths, False), _held_out_evaluation(data, held_out)
@@ -270,7 +279,7 @@ def _make_graph(
             if node.leaf < 0:
                 node_by_spec[spec] = replace(node, leaf=leaf)
             else:
-                roots.append(Node(spec, (), leaf))
+                roots.append(replace(node, children=(), leaf=leaf))
             widths.append(spec.n_features)
             continue
         method = "structured" if spec.n_features > MAX_DENSE_INPUTS else "orthogonal"
