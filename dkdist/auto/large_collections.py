@@ -154,8 +154,8 @@ def fit_streamed(
         fitted.member(trial, share) for trial, share in zip(average.members, average.shares, strict=True)
     ]
     best = {trial.name: trial for trial in reversed(ranked) if trial.name in symbolic}
-    same = {id(t): replace(m, share=1.0) for t, m in zip(average.members, machines, strict=True)}
-    baseline_members = {name: same.get(id(trial)) or fitted.member(trial) for name, trial in best.items()}
+    known = {id(t): m for t, m in zip(average.members, machines, strict=True) if m.share == 1}
+    baseline_members = {name: known.get(id(trial)) or fitted.member(trial) for name, trial in best.items()}
     calibration = fitted.evaluation.calibration(average.values)
     return StreamedResult(fitted.trees, fitted.widths, machines, average, calibration, baseline_members)
 

@@ -173,7 +173,10 @@ class SelectedModel:
             scaled = sets if self.scaler is None else self.scaler.transform(sets)
             constant = np.tile(self.constant, (len(sets), 1))
             ensemble = self.ensemble.values(scaled)
-            baselines = {name: machine.values(scaled) for name, machine in self.baselines.items()}
+            baselines = {
+                name: ensemble if machine is self.ensemble else machine.values(scaled)
+                for name, machine in self.baselines.items()
+            }
         model = constant if self.is_constant else ensemble
         if self.calibration is not None:
             ensemble = log_probabilities(ensemble, self.calibration)
@@ -238,7 +241,8 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         streamed = fit_streamed(data, average.members, n_components, baseline_trials)
         ensemble = _streamed_ensemble(streamed, streamed.machines)
         baselines = {
-            name: _streamed_ensemble(streamed, [member]) for name, member in streamed.baselines.items()
+            name: ensemble if member is streamed.machines[0] else _streamed_ensemble(streamed, [member])
+            for name, member in streamed.baselines.items()
         }
         if len(compared) < len(order):  # other baselines have as many sets as after all rounds
             leaves = required_leaves([t for name, t in baseline_trials.items() if name not in baselines])
