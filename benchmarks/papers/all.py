@@ -2,7 +2,7 @@
 
     python benchmarks/papers/all.py [--quick] [--output results.json]
 
-Runs every script that a row names, each in a new process, and prints the rows with the figures of this run. A script
+Runs every script that a row names, each in a new process, and prints all rows with the figures of this run. A script
 whose data or packages are missing is listed with its last line of output. --quick (a few minutes) checks that every
 script runs; with so few sets, figures are worse than those of docs/papers.md, which are from full runs (several hours).
 """
@@ -22,6 +22,10 @@ from study import options, write
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "papers.md"
+HEADERS = {  # columns of the tables of methods and of experiments
+    "methods": ["in the paper", "public name", "test"],
+    "experiments": ["in the paper", "public name", "published", "ours", "same", "script"],
+}
 
 
 def percent(fraction: float) -> str:
@@ -85,11 +89,11 @@ FIGURES: dict[str, tuple[list[str], Callable[[Any], str]]] = {
 }
 
 
-def table_rows(page: str) -> list[list[str]]:
-    """Return the cells of the rows of all tables with six columns."""
-    lines = (line.split("|")[1:-1] for line in page.splitlines() if line.startswith("|"))
-    rows = [[cell.strip() for cell in cells] for cells in lines]
-    return [row for row in rows if len(row) == 6 and row[0] != "in the paper" and set(row[0]) != {"-"}]
+def table_rows(page: str, kind: str) -> list[list[str]]:
+    """Return the cells of the rows of all tables of a kind: "methods" or "experiments"."""
+    tables = [block.strip().splitlines() for block in page.split("\n\n") if block.strip().startswith("|")]
+    cells = [[[cell.strip() for cell in line.split("|")[1:-1]] for line in table] for table in tables]
+    return [row for header, _, *rows in cells if header == HEADERS[kind] for row in rows]
 
 
 def run_script(script: str, quick: bool) -> tuple[str, Any]:
@@ -108,20 +112,19 @@ def run_script(script: str, quick: bool) -> tuple[str, Any]:
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     args = options(__doc__).parse_args(argv)
-    rows = table_rows(PAGE.read_text())
+    page = PAGE.read_text()
     reports: dict[str, Any] = {}
     figures: dict[str, str] = {}
     for script in FIGURES:
         start = time.perf_counter()
         figures[script], reports[script] = run_script(script, args.quick)
         print(f"{script}: {time.perf_counter() - start:.0f} s", flush=True)
-    for place, name, evidence, published, ours, same in rows:
-        current = [
-            f"now: {text}" for script, text in figures.items() if f"`benchmarks/papers/{script}`" in evidence
-        ]
-        known = [f"published: {published}"] * bool(published) + [f"ours: {ours}"] * bool(ours)
-        comparison = [f"same experiment: {same}"] * bool(same)
-        print("\n    ".join([f"{place}: {name}", evidence, *known, *comparison, *current]))
+    for place, name, test in table_rows(page, "methods"):
+        print("\n    ".join([f"{place}: {name}", *[test] * bool(test)]))
+    for place, name, published, ours, same, script in table_rows(page, "experiments"):
+        known = [f"published: {published}"] * bool(published)
+        current = [f"ours: {ours}", f"same experiment: {same}", f"now: {figures[script.strip('`')]}"]
+        print("\n    ".join([f"{place}: {name}", script, *known, *current]))
     write(args.output, reports)
     return reports
 

@@ -25,9 +25,8 @@ from study import data_file
 
 STEPS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))  # (row, column)
 N_BATCHES, N_TRAINING, SIDE = 21, 60_000, 28
-MIN_PIXEL_VALUE = (
-    127  # half of the maximum: the PNG files contain 255/256 of the values of MNIST, rounded down
-)
+# Half of the maximum: the PNG files contain 255/256 of the values of MNIST, rounded down.
+MIN_PIXEL_VALUE = 127
 
 
 def largest_component(mask: np.ndarray) -> np.ndarray:

@@ -101,6 +101,7 @@ def sample_densities(responses: Any) -> list[dk.PredictedDensity]:
 
 
 def projected_series(basis: dk.L2Embedding, rows: np.ndarray) -> list[dk.PredictedDensity]:
+    rows = rows / rows[:, :1]  # a weighted mean of ones may differ from 1 in its last bit
     low, high = (np.array(side) + basis.origin_ for side in (basis.spec_.domain.low, basis.spec_.domain.high))
     return [dk.PredictedDensity(row.reshape((basis.n_basis_,) * len(low)), low, high) for row in rows]
 

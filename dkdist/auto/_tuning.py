@@ -81,13 +81,19 @@ ROWS_PER_PRODUCT = 1024  # rows per block of a prediction by kernels
 # noisy, wider ones are close to moments. Numbers of nodes are for one, two and three dimensions.
 BANDWIDTHS = (0.03, 0.06, 0.12)
 N_BASIS_BY_BANDWIDTH = {0.03: (40, 24), 0.06: (24, 14, 10), 0.12: (12, 10, 8)}
+MAX_JOINT_DIMS = 3  # maximum number of dimensions of joint densities
 PAIR_BANDWIDTH = 0.12
 # Minimum number of dimensions for principal components (tests/automatic/test_pairs_and_components.py).
 MIN_PCA_DIMS = 8
 MAX_COMPONENTS = 64
 MAX_COVARIANCE_DIMS = 128  # rows of covariances have d^2 columns
 MAX_MEAN_SIZE = 128  # maximum mean number of points per set for distances between sets
+MAX_MEAN_LENGTH = 2 * MAX_MEAN_SIZE  # maximum mean number of points per series for dynamic time warping
 MIN_SERIES_CORRELATION = 0.3  # minimum serial correlation for treating sets as time series
+MIN_TIED_SHARE = (
+    0.5  # minimum share of equal consecutive values of a sorted column, if sets are scans of a grid
+)
+MAX_ORDER_SETS = 64  # sets that decide whether points are ordered
 MAX_TREE_DIMS = 256  # each dimension has nine columns of summaries
 MAX_REFERENCE_SETS, MAX_REFERENCE_STRINGS = 512, 1024  # reference sets and strings for distances
 # Strings are aligned if the 5 % and 95 % quantiles of their lengths differ by at most this fraction of the median.

@@ -62,6 +62,11 @@ class Views:
         """Feature graph with one root per leaf."""
         return SharedFeatureGraph(tuple(Node(spec, (), leaf) for leaf, spec in enumerate(self.specs)))
 
+    def unfitted(self, entries: Sequence[Representation]) -> list[Representation]:
+        """Return the representations that require pairs of dimensions but selected none."""
+        fitted = {view.entry.name for view in self.views}
+        return [entry for entry in entries if entry.name not in fitted]
+
     @property
     def row_bytes(self) -> int:
         """Bytes per set for the rows of all leaves and the images of one view."""

@@ -21,13 +21,14 @@ from dkdist.auto._tuning import (
     BANDWIDTHS,
     MAX_COMPONENTS,
     MAX_COVARIANCE_DIMS,
+    MAX_JOINT_DIMS,
+    MAX_MEAN_LENGTH,
     MAX_MEAN_SIZE,
     MAX_POSITION_COLUMNS,
     MAX_REFERENCE_SETS,
     MAX_REFERENCE_STRINGS,
     MAX_TREE_DIMS,
     MIN_PCA_DIMS,
-    MIN_SERIES_CORRELATION,
     N_BASIS_BY_BANDWIDTH,
     PAIR_BANDWIDTH,
 )
@@ -87,14 +88,45 @@ class Representation:
     tree_seed: int | None = None  # seed of bagged trees; None: kernel ridge regression
 
 
-def representations(sample: SampleSets, families: Sequence[str] | None, seed: int) -> list[Representation]:
-    """Return candidates for sets like the sample, simple ones first: the ``families`` (None: all) and the baselines."""
-    candidates = [
-        entry for maker in (TEXT_MAKERS if is_text(sample) else POINT_MAKERS) for entry in maker(sample, seed)
+@dataclass(frozen=True)
+class Omission:
+    """A family that is not tried, and why; ``on_request`` are its candidates if only their cost is the reason."""
+
+    family: str
+    reason: str
+    on_request: tuple[Representation, ...] = ()
+
+
+def representations(
+    sample: SampleSets, families: Sequence[str] | None, seed: int, is_ordered: bool
+) -> tuple[list[Representation], list[Omission]]:
+    """Return candidates for sets like the sample, simple ones first, and what is left out.
+
+    Candidates are the ``families`` (None: all that are not too expensive) and the baselines.
+    """
+    makers = TEXT_MAKERS if is_text(sample) else (*POINT_MAKERS, *(ORDERED_MAKERS if is_ordered else ()))
+    made = [item for maker in makers for item in maker(sample, seed)]
+    entries = [item for item in made if isinstance(item, Representation)]
+    omissions = [item for item in made if isinstance(item, Omission)]
+    if families is None:
+        return entries, omissions
+    requested = [
+        entry for omission in omissions if omission.family in families for entry in omission.on_request
     ]
-    if families is None:  # cheaper than pairs of dimensions in high dimensions
-        return [e for e in candidates if e.family != "pairs" or sample.n_dims <= MAX_COMPONENTS]
-    return [entry for entry in candidates if entry.baseline or entry.family in families]
+    entries = [entry for entry in entries if entry.baseline or entry.family in families]
+    entries += requested
+    reasons = {omission.family: omission.reason for omission in omissions}
+    for family in families:
+        if all(entry.family != family for entry in entries):
+            if family in reasons:
+                reason = reasons[family]
+            elif is_text(sample):
+                reason = "X contains strings"
+            else:
+                is_of_order = family in ORDERED_FAMILIES
+                reason = "ordered is False" if is_of_order else "X contains real-valued points"
+            raise ValueError(f"candidates must suit the sets; {family!r} cannot be tried: {reason}.")
+    return entries, []
 
 
 def is_text(sample: SampleSets) -> bool:
@@ -115,19 +147,31 @@ def user_representations(embeddings: Sequence[Any]) -> list[Representation]:
     ]
 
 
-def _sizes(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    if np.ptp(sample.sizes) > 0:
-        yield Representation("sizes", "sizes", None, standardised=True, baseline=True)
+Candidates = Iterator[Representation | Omission]
 
 
-def _moments(sample: SampleSets, seed: int) -> Iterator[Representation]:
+def _sizes(sample: SampleSets, seed: int) -> Candidates:
+    sizes = Representation("sizes", "sizes", None, standardised=True, baseline=True)
+    yield sizes if np.ptp(sample.sizes) > 0 else Omission("sizes", "all sets have the same size", (sizes,))
+
+
+def _moments(sample: SampleSets, seed: int) -> Candidates:
     yield Representation("means", "means", MomentEmbedding(1), standardised=True, baseline=True)
-    if sample.n_dims <= MAX_COVARIANCE_DIMS:
-        yield Representation("moments", "moments", MomentEmbedding(2), standardised=True, baseline=True)
+    moments = Representation("moments", "moments", MomentEmbedding(2), standardised=True, baseline=True)
+    is_small = sample.n_dims <= MAX_COVARIANCE_DIMS
+    yield (
+        moments
+        if is_small
+        else Omission("moments", f"more than {MAX_COVARIANCE_DIMS} dimensions", (moments,))
+    )
 
 
-def _densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
+def _densities(sample: SampleSets, seed: int) -> Candidates:
     d = sample.n_dims
+    if d == 1:
+        yield Omission("marginals", "in one dimension the same as 'hellinger'")
+    if d > MAX_JOINT_DIMS:
+        yield Omission("hellinger", f"joint densities have at most {MAX_JOINT_DIMS} dimensions")
     for h in BANDWIDTHS:
         if d <= len(N_BASIS_BY_BANDWIDTH[h]):
             embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=N_BASIS_BY_BANDWIDTH[h][d - 1])
@@ -138,15 +182,21 @@ def _densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
             yield Representation("marginals", f"Hellinger of each dimension, bandwidth {h:g}", embedding)
 
 
-def _pair_densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    if 3 < sample.n_dims <= MAX_PAIR_SEARCH_DIMS:
-        name = f"Hellinger of each dimension and of pairs, bandwidth {PAIR_BANDWIDTH:g}"
-        yield Representation("pairs", name, _pair_embedding(), paired=True)
+def _pair_densities(sample: SampleSets, seed: int) -> Candidates:
+    name = f"Hellinger of each dimension and of pairs, bandwidth {PAIR_BANDWIDTH:g}"
+    pairs = Representation("pairs", name, _pair_embedding(), paired=True)
+    if not MAX_JOINT_DIMS < sample.n_dims <= MAX_PAIR_SEARCH_DIMS:
+        yield Omission("pairs", f"only for {MAX_JOINT_DIMS + 1} to {MAX_PAIR_SEARCH_DIMS} dimensions")
+    elif sample.n_dims > MAX_COMPONENTS:
+        yield Omission("pairs", f"more than {MAX_COMPONENTS} dimensions; 'components' has pairs", (pairs,))
+    else:
+        yield pairs
 
 
-def _components(sample: SampleSets, seed: int) -> Iterator[Representation]:
+def _components(sample: SampleSets, seed: int) -> Candidates:
     d = sample.n_dims
     if d < MIN_PCA_DIMS:
+        yield Omission("components", f"fewer than {MIN_PCA_DIMS} dimensions")
         return
     h = BANDWIDTHS[-1]
     embedding = DivergenceEmbedding(
@@ -163,11 +213,15 @@ def _pair_embedding() -> DivergenceEmbedding:
     return DivergenceEmbedding("hellinger", bandwidth=PAIR_BANDWIDTH, structure="pairs")
 
 
-def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
+def _symmetric(sample: SampleSets, seed: int) -> Candidates:
     d = sample.n_dims
     # Constant axes have no symmetric partner.
     axes = [j for j in range(d) if np.ptp(sample.relative[:, j]) > 0]
-    if d > 3 or not axes:
+    if d > MAX_JOINT_DIMS or not axes:
+        reason = (
+            f"joint densities have at most {MAX_JOINT_DIMS} dimensions" if axes else "all points are equal"
+        )
+        yield Omission("symmetric", reason)
         return
     h = BANDWIDTHS[1]
     embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=N_BASIS_BY_BANDWIDTH[h][d - 1])
@@ -179,40 +233,53 @@ def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
     yield Representation("symmetric", f"Hellinger, {name}", embedding, images=axis_group(symmetry, d, axes))
 
 
-def _sliced(sample: SampleSets, seed: int) -> Iterator[Representation]:
+def _sliced(sample: SampleSets, seed: int) -> Candidates:
     yield Representation(
         "sliced-wasserstein", "sliced Wasserstein", SlicedWassersteinEmbedding(random_state=seed)
     )
 
 
-def _kernel_means(sample: SampleSets, seed: int) -> Iterator[Representation]:
+def _kernel_means(sample: SampleSets, seed: int) -> Candidates:
     for factor in (0.5, 1.0, 2.0):
         sigma = factor * float(np.sqrt(sample.n_dims))
         embedding = MeanEmbedding(1000, sigma=sigma, random_state=seed)
         yield Representation("kernel-mean", f"kernel mean, sigma {sigma:.3g}", embedding)
 
 
-def _set_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    if sample.n_dims > 3 and sample.sizes.mean() <= MAX_MEAN_SIZE:
-        embedding = _distance_embedding("directed-modified-hausdorff", sample, seed)
-        before = SetPCA(MAX_COMPONENTS) if sample.n_dims > MAX_COMPONENTS else None
-        name = "modified Hausdorff distances"
-        yield Representation("modified-hausdorff", name, embedding, standardised=True, before=before)
+def _set_distances(sample: SampleSets, seed: int) -> Candidates:
+    embedding = _distance_embedding("directed-modified-hausdorff", sample, seed)
+    before = SetPCA(MAX_COMPONENTS) if sample.n_dims > MAX_COMPONENTS else None
+    name = "modified Hausdorff distances"
+    distances = Representation("modified-hausdorff", name, embedding, standardised=True, before=before)
+    if sample.n_dims <= MAX_JOINT_DIMS:
+        yield Omission("modified-hausdorff", f"at most {MAX_JOINT_DIMS} dimensions", (distances,))
+    elif sample.sizes.mean() > MAX_MEAN_SIZE:
+        reason = f"sets have {sample.sizes.mean():.0f} points on average, more than {MAX_MEAN_SIZE}"
+        yield Omission("modified-hausdorff", reason, (distances,))
+    else:
+        yield distances
 
 
-def _series(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    is_long, is_weighted = sample.sizes.mean() > 2 * MAX_MEAN_SIZE, sample.weights is not None
-    if is_long or is_weighted or serial_correlation(sample) <= MIN_SERIES_CORRELATION:
+def _time_warping(sample: SampleSets, seed: int) -> Candidates:
+    if sample.weights is not None:
+        yield Omission("dtw", "points have weights")
         return
     subsamples = DistanceEmbedding(
         "dtw", n_components=min(MAX_REFERENCE_SETS, len(sample)), random_state=seed
     )
-    yield Representation("dtw", "dynamic time warping to subsamples", subsamples)
     objects = _distance_embedding(DynamicTimeWarping("euclidean"), sample, seed, sampler="object")
-    yield Representation("dtw", "dynamic time warping to objects", objects, standardised=True)
+    candidates = (
+        Representation("dtw", "dynamic time warping to subsamples", subsamples),
+        Representation("dtw", "dynamic time warping to objects", objects, standardised=True),
+    )
+    if sample.sizes.mean() > MAX_MEAN_LENGTH:
+        reason = f"series have {sample.sizes.mean():.0f} points on average, more than {MAX_MEAN_LENGTH}"
+        yield Omission("dtw", reason, candidates)
+    else:
+        yield from candidates
 
 
-def _edit_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
+def _edit_distances(sample: SampleSets, seed: int) -> Candidates:
     for gamma, label in ((0, "edit distances"), ("auto", "exponentials of edit distances")):
         embedding = _distance_embedding("levenshtein", sample, seed, gamma, sampler="object")
         yield Representation("levenshtein", label, embedding, standardised=True)
@@ -226,20 +293,23 @@ def _edit_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
             yield Representation("levenshtein", name, embedding, standardised=True)
 
 
-def _ngrams(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    if sample.weights is None:
-        yield Representation("ngrams", "character n-grams", NGramEmbedding(), baseline=True)
+def _ngrams(sample: SampleSets, seed: int) -> Candidates:
+    is_plain = sample.weights is None
+    ngrams = Representation("ngrams", "character n-grams", NGramEmbedding(), baseline=True)
+    yield ngrams if is_plain else Omission("ngrams", "symbols have weights")
 
 
-def _positions(sample: SampleSets, seed: int) -> Iterator[Representation]:
+def _positions(sample: SampleSets, seed: int) -> Candidates:
+    positions = Representation("positions", "positions", PositionEmbedding(), baseline=True)
     short, median, long = np.quantile(sample.sizes, [0.05, 0.5, 0.95])
-    n_columns = sample.sizes.max() * len(np.unique(sample.relative))
-    if (
-        sample.weights is None
-        and long - short <= ALIGNED_LENGTHS_RTOL * median
-        and n_columns <= MAX_POSITION_COLUMNS
-    ):
-        yield Representation("positions", "positions", PositionEmbedding(), baseline=True)
+    if sample.weights is not None:
+        yield Omission("positions", "symbols have weights")
+    elif long - short > ALIGNED_LENGTHS_RTOL * median:
+        yield Omission("positions", "the lengths of strings differ", (positions,))
+    elif sample.sizes.max() * len(np.unique(sample.relative)) > MAX_POSITION_COLUMNS:
+        yield Omission("positions", f"more than {MAX_POSITION_COLUMNS:,} columns", (positions,))
+    else:
+        yield positions
 
 
 def _distance_embedding(
@@ -251,32 +321,25 @@ def _distance_embedding(
     )
 
 
-def _trees(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    if sample.n_dims <= MAX_TREE_DIMS:
-        yield Representation("trees", "trees on summaries", SummaryEmbedding(), tree_seed=seed)
+def _trees(sample: SampleSets, seed: int) -> Candidates:
+    trees = Representation("trees", "trees on summaries", SummaryEmbedding(), tree_seed=seed)
+    is_small = sample.n_dims <= MAX_TREE_DIMS
+    yield trees if is_small else Omission("trees", f"more than {MAX_TREE_DIMS} dimensions", (trees,))
 
 
-RepresentationMaker = Callable[[SampleSets, int], Iterator[Representation]]
+RepresentationMaker = Callable[[SampleSets, int], Candidates]
 POINT_MAKERS: tuple[RepresentationMaker, ...] = (
     _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric, _set_distances,
-    _series, _trees,
+    _trees,
 )  # fmt: skip
+ORDERED_MAKERS: tuple[RepresentationMaker, ...] = (_time_warping,)
+ORDERED_FAMILIES = ("dtw",)
 TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _positions, _edit_distances)
 FAMILIES = (
     "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
     "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
     "positions",
 )  # fmt: skip
-
-
-def serial_correlation(sample: SampleSets) -> float:
-    """Return the maximum over dimensions of the correlation between consecutive points of a set."""
-    x, offsets = sample.relative.astype(np.float64), sample.offsets
-    group = np.repeat(np.arange(len(sample)), sample.sizes)
-    x = x - (np.add.reduceat(x, offsets[:-1], axis=0) / sample.sizes[:, None])[group]
-    is_same_set = group[1:] == group[:-1]
-    products, squares = (x[1:] * x[:-1])[is_same_set].sum(axis=0), (x**2).sum(axis=0)
-    return float(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0).max())
 
 
 def fit_spec(entry: Representation, sample: SampleSets) -> Any:

@@ -127,6 +127,7 @@ class TrainingData:
 
     ``positions`` (n,) are the positions of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds of a
     splitter from the user, or None. The selection maximises ``criterion``; None means squared error or log loss.
+    ``is_ordered`` allows candidates to use the order of points.
     """
 
     sets: Any
@@ -139,6 +140,7 @@ class TrainingData:
     fold_labels: I64 | None
     seed: int
     criterion: Score | None = None
+    is_ordered: bool = False
 
     def __len__(self) -> int:
         return len(self.y)

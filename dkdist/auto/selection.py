@@ -48,6 +48,7 @@ from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
 from dkdist.auto.representation_rows import PairwiseRows, Views, compute_rows, extend_rows, fit_views
 from dkdist.auto.representations import (
     FAMILIES,
+    Omission,
     Representation,
     is_text,
     representations,
@@ -151,7 +152,7 @@ class SelectedModel:
 
     ``machine`` predicts: it is the constant if ``is_constant``, otherwise ``ensemble``. ``baselines`` maps names to
     ensembles of one simple representation. ``best`` is the best single trial without trees, and ``best_part`` the
-    ensemble member that was fitted from it.
+    ensemble member that was fitted from it. ``omissions`` are the families that were not tried.
     """
 
     scaler: SetScaler | None
@@ -166,6 +167,7 @@ class SelectedModel:
     calibration: F64 | None
     background: SampleSets | None
     constant: F64
+    omissions: tuple[Omission, ...]
 
     def fold_predictions(self, sets: Sets) -> FoldPredictions:
         """Return predictions for held-out sets."""
@@ -193,7 +195,9 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     if scaler is not None:
         sample, sets = load_points(scaler.transform(sample)), scaler.transform(sets)
     data = replace(data, sets=sets)
-    views = fit_views(_make_representations(candidates, sample, data.seed), sample)
+    entries, omissions = _make_representations(candidates, sample, data)
+    views = fit_views(entries, sample)
+    omissions += [Omission(one.family, "no two dimensions are dependent") for one in views.unfitted(entries)]
     max_sets = budget.max_sets(n, views.row_bytes)
     order = rng.permutation(n)[: min(MAX_SELECTION_SETS, max_sets)]
     first_size, *later_sizes = round_sizes(len(order))
@@ -204,6 +208,10 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     budget.require_remaining("the rows were computed")
     evaluation = data.evaluation_set(compared)
     trials = evaluate_all(views.views, rows, evaluation, budget)
+    tried = {trial.view.entry.family for trial in trials}
+    if budget.is_exhausted:
+        skipped = dict.fromkeys(view.entry.family for view in views.views)
+        omissions += [Omission(family, "no time was left") for family in skipped if family not in tried]
     is_streamed, ngrams = n > min(_tuning.MAX_EXACT_SETS, max_sets), None
     if is_text(sample) and n > MAX_SELECTION_SETS and np.isinf(budget.memory) and not budget.is_exhausted:
         ngrams = sufficient_ngrams(data, trials)
@@ -270,7 +278,7 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         best_part = ensemble.parts[average.members.index(best)]
     return SelectedModel(
         scaler, predictor, ensemble, baselines, trials, evaluation, best, best_part, is_constant, calibration,
-        background, data.constant,
+        background, data.constant, tuple(omissions),
     )  # fmt: skip
 
 
@@ -328,13 +336,15 @@ def _draw_background(sample: SampleSets, seed: int) -> SampleSets | None:
     return chosen._of_rows(points, offsets, Labels(names=chosen.names))
 
 
-def _make_representations(candidates: Any, sample: SampleSets, seed: int) -> list[Representation]:
+def _make_representations(
+    candidates: Any, sample: SampleSets, data: TrainingData
+) -> tuple[list[Representation], list[Omission]]:
     if isinstance(candidates, str):
         if candidates != "auto":
             raise ValueError(
                 f"candidates must be 'auto', or a list of {', '.join(FAMILIES)} or embeddings; got {candidates!r}."
             )
-        return representations(sample, None, seed)
+        return representations(sample, None, data.seed, data.is_ordered)
     entries = list(candidates)
     families = [one for one in entries if isinstance(one, str)]
     if (unknown := sorted(set(families) - set(FAMILIES))) or not entries:
@@ -342,7 +352,8 @@ def _make_representations(candidates: Any, sample: SampleSets, seed: int) -> lis
             f"candidates must be 'auto', or a list of {', '.join(FAMILIES)} or embeddings; got {unknown or entries}."
         )
     user_entries = user_representations([one for one in entries if not isinstance(one, str)])
-    return representations(sample, families, seed) + user_entries
+    named_entries, omissions = representations(sample, families, data.seed, data.is_ordered)
+    return named_entries + user_entries, omissions
 
 
 def _fit_exact(

@@ -68,6 +68,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
     n_permutations : None or int, default=None
         Number of permutations of the targets for an exact ``p_value_``; each repeats selection and evaluation. None: a
         conservative p-value from the outer predictions, at no cost.
+    ordered : {"auto", True, False}, default="auto"
+        Whether the points of a set have an order that candidates may use, as in a time series (dynamic time warping).
+        With False, permuting the points of a set changes predictions only by rounding. "auto" is True for strings, if
+        such a candidate is requested, or if the correlation of consecutive points in up to 64 sets is above 0.3, unless
+        sets are scans of a grid: one dimension sorted in every set, with at least half of consecutive values equal.
+        `summary` states the result.
     verbose : bool, default=False
         Show progress, and a message while functions are compiled.
     random_state : int, Generator or None, default=None
@@ -96,6 +102,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         The best single candidate as a fitted pipeline of public estimators; `save_model` accepts it.
     best_name_ : str
         Name of the best single candidate on the leaderboard.
+    ordered_ : bool
+        Whether candidates could use the order of points.
     background_ : SampleSets, or None for strings
         Up to 16 of the sets, with up to 512 points each, for `explain` by dimension.
     n_features_in_ : int
@@ -104,7 +112,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
     ------
     ValueError
         If there is only one class or a class has fewer than 2 sets, if weights or groups have another length, for
-        unknown candidates, or if the budget is too small for one candidate.
+        unknown candidates, for a requested family that cannot be tried, or if the budget is too small for one
+        candidate.
     SampleSetError, StoreFormatError
         For invalid sets or stores, as in embeddings; the message names the set.
 
@@ -160,12 +169,13 @@ class SetClassifier(ClassifierMixin, SetLearner):
         cv: Any = "auto",
         budget: float | None = None,
         n_permutations: int | None = None,
+        ordered: str | bool = "auto",
         verbose: bool | int = False,
         random_state: RandomStateLike = None,
     ) -> None:
         super().__init__(
-            candidates, scoring=scoring, cv=cv, budget=budget, n_permutations=n_permutations, verbose=verbose,
-            random_state=random_state,
+            candidates, scoring=scoring, cv=cv, budget=budget, n_permutations=n_permutations, ordered=ordered,
+            verbose=verbose, random_state=random_state,
         )  # fmt: skip
         self.class_weight = class_weight
 

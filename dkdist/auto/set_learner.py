@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -42,6 +43,7 @@ from dkdist.auto.outer_predictions import (
     collect_predictions,
     draw_outer_folds,
 )
+from dkdist.auto.point_order import assumptions, check_ordered, find_point_order
 from dkdist.auto.scoring import Score, TrainingData
 from dkdist.auto.selection import SelectedModel, refit_sparse, select_model
 from dkdist.auto.successive_halving import Trial
@@ -61,12 +63,14 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _loss_name: str
     _accepts_strings = True
     _notes: tuple[str, ...] = ()
+    _assumptions: tuple[str, ...] = ()
     saved_attributes: ClassVar[dict[str, Any]] = {
         "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Ensemble,
         "scaler_": SetScaler | None, "background_": SampleSets | None, "leaderboard_": Leaderboard,
         "leads_": dict[str, tuple[float, float]], "judged_": I64, "_best": Trial, "_used": I64, "_seed": int,
         "_weights": F64, "_score_name": str | None, "p_value_": float, "fallback_": str | None,
         "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str, "_notes": tuple[str, ...],
+        "_assumptions": tuple[str, ...] | None, "ordered_": bool | None,
         "_n_members": int, "_best_part": KernelMember | LinearMember | None, "_best_index": int,
     }  # fmt: skip
     """Types of the fitted attributes, checked when a model file is loaded; optional ones may be missing."""
@@ -79,6 +83,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         cv: Any = "auto",
         budget: float | None = None,
         n_permutations: int | None = None,
+        ordered: str | bool = "auto",
         verbose: bool | int = False,
         random_state: RandomStateLike = None,
     ) -> None:
@@ -87,6 +92,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.cv = cv
         self.budget = budget
         self.n_permutations = n_permutations
+        self.ordered = ordered
         self.verbose = verbose
         self.random_state = random_state
 
@@ -97,6 +103,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         n_permutations = (
             None if self.n_permutations is None else check_int("n_permutations", self.n_permutations)
         )
+        check_ordered(self.ordered)
         used = np.flatnonzero(weights)
         if len(used) < 2:
             raise ValueError(f"sample_weight must be above 0 for at least 2 sets; got {len(used)}.")
@@ -115,6 +122,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         )  # fmt: skip
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         set_feature_names(self, sets)
+        order = find_point_order(self.ordered, data.sets, self.candidates, data.seed)
+        data = replace(data, is_ordered=order.is_used)
         budget = Budget.from_value(self.budget)
         folds = self._outer_folds(data, budget)
         n_selections = len(folds.test_rows) + folds.refit
@@ -132,6 +141,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         if n_permutations is not None:
             self.p_value_ = self._refitted_p_value(data, outer.statistic, n_permutations)
         self._store_result(model, outer, folds, score)
+        self.ordered_, self._assumptions = order.is_used, assumptions(order, model.omissions)
         return model, outer
 
     def _outer_folds(self, data: TrainingData, budget: Budget) -> OuterFolds:
@@ -213,7 +223,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         str
             Outer-fold scores of the model and the baselines, best first; selection scores of the other candidates; the
             p-value; and for each baseline the lead in standard errors with the verdict "better", "not better" (a lead
-            above the equivalence margin is excluded) or "not established".
+            above the equivalence margin is excluded) or "not established". Last, whether the order of points was used,
+            and the families of candidates that were not tried, with reasons.
         """
         check_is_fitted(self)
         n_candidates = len(self.leaderboard_) - 1
@@ -223,7 +234,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return format_summary(
             self.leaderboard_, self.leads_, self._evidence, title=title, score_name=self._score_name,
             evaluated_on=self._evaluated_on, selected_by=self._loss_name if self.scoring is None else self._score_name,
-            notes=self._notes,
+            notes=(*self._notes, *self._assumptions),
         )  # fmt: skip
 
     @property

@@ -25,14 +25,16 @@ class SetRegressor(RegressorMixin, SetLearner):
 
     Parameters
     ----------
-    candidates, cv, budget, n_permutations, verbose, random_state
+    candidates, cv, budget, n_permutations, ordered, verbose, random_state
         As in `SetClassifier`.
     scoring : str, callable or None, default=None
         Score that the selection maximises and the leaderboard shows. None: select by squared error and show R^2.
 
     Attributes
     ----------
-    leaderboard_, leads_, verdicts_, p_value_, fallback_, judged_, best_estimator_, background_, n_features_in_
+    leaderboard_, leads_, verdicts_, p_value_, fallback_, judged_
+        As in `SetClassifier`.
+    best_estimator_, background_, ordered_, n_features_in_
         As in `SetClassifier`.
 
     Raises

@@ -85,7 +85,7 @@ class PredictedDensity:
                 raise ValueError(f"{name} must be finite; got {values[~np.isfinite(values)][0]}.")
             object.__setattr__(self, name, values)
         c, d = self.coefficients, self.n_dims
-        if d not in MIN_GRID_POINTS or len(set(c.shape)) != 1 or c.size == 0 or c.flat[0] != 1:
+        if d not in MIN_GRID_POINTS or len(set(c.shape)) != 1 or c.size == 0 or not np.isclose(c.flat[0], 1):
             raise ValueError(
                 f"coefficients must have shape (K,), (K, K) or (K, K, K), and the first must be 1; got shape {c.shape}"
                 + (f" and {c.flat[0]:.6g}." if c.size else ".")

@@ -192,7 +192,10 @@ def test_positions_of_aligned_strings_are_candidates_and_a_baseline() -> None:
     simple = dk.SetClassifier(random_state=0).fit(strings[:160], (letters[:160, 4] == "A").astype(int))
     assert simple.score(strings[160:], direct) > 0.95
     ragged = [string[: 6 + i % 6] for i, string in enumerate(strings)]
-    assert "positions" not in dk.SetClassifier(["ngrams"], random_state=0).fit(ragged, y).leads_
+    automatic = dk.SetClassifier(random_state=0).fit(ragged[:100], y[:100])
+    assert "positions" not in automatic.leads_
+    assert "positions (the lengths of strings differ)" in automatic.summary()
+    assert "positions" in dk.SetClassifier(["positions"], random_state=0).fit(ragged, y).leads_
 
 
 @pytest.mark.parametrize("family", ["levenshtein", "ngrams", "positions"])

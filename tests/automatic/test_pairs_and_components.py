@@ -56,5 +56,6 @@ def test_no_pair_candidates_without_relevant_pairs() -> None:
         "Hellinger of principal components, bandwidth 0.12"
     ]
     narrow_sets = [x[:, :4] for x in sets]
-    entry_names = names(dk.SetClassifier(["pairs", "components"], random_state=0).fit(narrow_sets, y))
-    assert not any("Hellinger" in name for name in entry_names)
+    model = dk.SetClassifier(["pairs"], random_state=0).fit(narrow_sets, y)
+    assert not any("Hellinger" in name for name in names(model))
+    assert "Not tried: pairs (no two dimensions are dependent)." in model.summary()

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.auto.representations import Representation, is_text, representations, serial_correlation
+from dkdist.auto.point_order import serial_correlation
+from dkdist.auto.representations import Representation, is_text, representations
 
 
-def family_representations(sets: dk.SampleSets, family: str) -> list[Representation]:
-    return [entry for entry in representations(sets, [family], 0) if entry.family == family]
+def family_representations(sets: dk.SampleSets, family: str, ordered: bool = False) -> list[Representation]:
+    entries, _ = representations(sets, None, 0, ordered)
+    return [entry for entry in entries if entry.family == family]
 
 
 def sets_of(*shape: int) -> dk.SampleSets:
@@ -37,8 +39,8 @@ def test_time_warping_is_a_candidate_only_for_series() -> None:
         [np.cumsum(x, axis=0) for x in np.asarray(steps.relative).reshape(6, 60, 1)]
     )
     assert serial_correlation(walks) > 0.3 > serial_correlation(steps)
-    assert len(family_representations(walks, "dtw")) == 2
-    assert not family_representations(steps, "dtw")
+    assert len(family_representations(walks, "dtw", True)) == 2
+    assert not family_representations(steps, "dtw", False)
     assert not is_text(steps)
 
 

@@ -1,4 +1,4 @@
-"""User-supplied landmarks, Nystroem features, leverage scores and sigma: values, and the same after saving."""
+"""User-supplied landmarks, Nyström features, leverage scores and sigma: values, and the same after saving."""
 
 import numpy as np
 import pytest

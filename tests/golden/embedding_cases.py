@@ -63,6 +63,11 @@ EMBEDDINGS: dict[str, tuple[str, Any, Tolerance]] = {
         dk.CodebookEmbedding(5, "hellinger", random_state=0),
         float32(3, "a root of a fraction of counts"),
     ),
+    "gaussian": (
+        "space",
+        dk.GaussianEmbedding(),
+        float32(4, "centre, scale, mean and logarithm of the covariance are float64, rows float32", condition=4),
+    ),
     "mean_fourier": ("plane", dk.MeanEmbedding(100, sigma=0.3, method="fourier"), MEANS),
     "mean_orthogonal": ("five", dk.MeanEmbedding(64, method="orthogonal", random_state=0), MEANS),
     "mean_sobol": ("space", dk.MeanEmbedding(64, method="sobol", random_state=1), MEANS),

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import dkdist as dk
 
 from .harness import IN_MEMORY, LAZY, approximation, case, float32, float64
-from .inputs import LABELS, classes, rounded, table, targets
+from .inputs import LABELS, arrays, classes, rounded, table, targets
 
 X, Y, C = table()
 NEW = rounded(np.random.default_rng(18).normal(size=(20, X.shape[1])))
@@ -158,6 +158,41 @@ def explanations_of_a_pipeline(inputs: Any) -> Mapping[str, Any]:
         "points": np.concatenate(by_point),
         "dimensions": dk.explain(model, sets, by="dimension", background=list(sets)[:6], random_state=0),
         "places": dk.explain(model, sets, at=[[0.2, 0.2], [0.5, 0.8]]),
+    }
+
+
+@case(
+    float32(
+        340, "rows are means over 300 points; weights exp(-u^2 / 2) of u = d / 0.11, u about 1", condition=50
+    )
+)
+def set_smoother(inputs: Any) -> Mapping[str, Any]:
+    sets = inputs.sets("plane")
+    model = dk.SetSmoother(dk.MeanEmbedding(40, sigma=0.3, random_state=0)).fit(sets, targets())
+    return {
+        "bandwidth": np.asarray(model.bandwidth_),
+        "errors": model.bandwidth_errors_,
+        "predictions": model.predict(sets),
+        "others": model.predict([x + 0.05 for x in arrays("plane")]),
+    }
+
+
+@case(
+    float32(
+        300,
+        "embedded rows of 300 points with condition 4; a ridge with alpha a 25th of the largest eigenvalue",
+        condition=100,
+    )
+)
+def density_regressor(inputs: Any) -> Mapping[str, Any]:
+    sets, responses = inputs.sets("plane"), inputs.sets("line")
+    model = dk.DensityRegressor(clone(PLANE), bandwidth=0.1, domain="unit", alphas=0.01, random_state=0)
+    densities = model.fit(sets, responses).predict(sets)
+    points = np.linspace(0, 1, 33)[:, None]
+    return {
+        "densities": np.array([density.pdf(points) for density in densities]),
+        "mean": model.mean_density_.pdf(points),
+        "degrees": model.basis_.exponents,
     }
 
 

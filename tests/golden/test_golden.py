@@ -27,7 +27,6 @@ RUNS = [(name, form) for form in ALL_FORMS for name, case in CASES.items() if fo
 WITHOUT_CASES = {
     "GaussianDivergence": "compared with integrals and POT in tests/pairs/test_gaussian_divergences.py",
     "PositionEmbedding": "compared with scikit-learn in tests/embeddings/test_positions.py",
-    "GaussianEmbedding": "compared with scikit-learn and SciPy in tests/embeddings/test_gaussian.py",
     "SampleSetError": "an error; tests/base/test_bad_sets.py",
     "SourceError": "an error; tests/store/test_file_readers.py",
     "StoreFormatError": "an error; tests/places/test_refusals.py",
@@ -36,9 +35,7 @@ WITHOUT_CASES = {
     "fold": "results of a function of the user; tests/execution/test_collection_fold.py",
     "IncrementalWrapper": "results of estimators of others; tests/linear/test_incremental_wrapper.py",
     "lazy_predict": "results of estimators of others; tests/linear/test_lazy_predict.py",
-    "DensityRegressor": "a ridge of cosine means gives the same numbers; tests/linear/test_density_regressor.py",
     "PredictedDensity": "made by DensityRegressor; tests/linear/test_predicted_density.py",
-    "SetSmoother": "the formula for all pairs gives the same numbers; tests/pairs/test_set_smoother.py",
     "plot": "figures, not numbers; tests/plot",
     "Kernel": "a record; tests/examples/test_examples.py",
     "GaussianMixture": "a record; tests/kernel/test_gaussian_mixtures.py",

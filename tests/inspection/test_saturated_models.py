@@ -58,7 +58,7 @@ def test_planted_points_are_found(benchmark: Any, problem: str, candidates: list
 
 def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunction]:
     """Return kernel ridge models of all representations of the sets."""
-    views = fit_views(representations(sets, None, 0), sets)
+    views = fit_views(representations(sets, None, 0, True)[0], sets)
     views, rows = views.standardised(compute_rows(views, sets, range(len(views.specs))))
     widths = tuple(spec.n_features for spec in views.specs)
     result = {}
@@ -129,7 +129,7 @@ def test_representations_sum_to_predictions_and_find_points(kind: str) -> None:
 
 
 def test_problems_cover_all_families() -> None:
-    families = {e.family for sets, _ in problems().values() for e in representations(sets, None, 0)}
+    families = {e.family for sets, _ in problems().values() for e in representations(sets, None, 0, True)[0]}
     assert families == set(FAMILIES)
 
 

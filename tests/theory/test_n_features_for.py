@@ -42,11 +42,8 @@ def max_error_of_objects(rng, R):
     [
         (max_error_of_points, {"rule": "rff", "n_points": 20}, 8),
         (max_error_in_ball, {"rule": "rff", "n_dims": 1, "diameter": 10.0, "sigma": 1.0}, 12),
-        (
-            max_error_of_objects,
-            {"rule": "d2ke", "n_points": 30},
-            40,
-        ),  # the terms vary much less than Hoeffding's inequality assumes
+        # the terms vary much less than Hoeffding's inequality assumes
+        (max_error_of_objects, {"rule": "d2ke", "n_points": 30}, 40),
         (max_error_of_objects, {"rule": "d2ke", "n_dims": 1, "diameter": 1.0, "gamma": 1.0}, 80),
     ],
 )
