@@ -41,7 +41,7 @@ SPARSE_RIDGE_TOL = (
 
 # Strings, random features and held-out fraction of the comparison of n-grams with other candidates. With fewer, n-grams
 # of 27,000 names are less significantly better than edit distances (4 to 6 standard errors, three seeds), whose fit
-# on all takes 18 s; the comparison takes 0.3 to 0.5 s of processor time (2026-11, 2 cores).
+# on all takes 18 s on two cores; the comparison takes 0.3 to 0.5 s of processor time (2026-11, 2 cores).
 PILOT_SETS, PILOT_COMPONENTS, PILOT_HELD_OUT_FRACTION = 6000, 1024, 0.25
 PILOT_SYMBOLS = 2**19  # fewer strings if they are long: distances take the square of the length
 

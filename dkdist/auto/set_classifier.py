@@ -127,7 +127,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Up to 4,000 sets kernels are exact and the final model is fitted on all sets; at most 2,000 are used for selection.
     Larger collections are fitted by random features in one pass, without the hold-out that scores the model. More than
     2,000 strings are fitted by a linear model of up to 131,072 n-grams alone, if other candidates are significantly
-    worse on 6,000 strings; its last fit uses all strings: 27,000 names take 3 s on two cores.
+    worse on 6,000 strings; its last fit uses all strings. 27,000 names take 3 s of processor time.
     Probabilities and prediction sets are calibrated on the outer predictions; with ``groups`` each group has the weight
     of one set. Standard errors are jackknife errors over sets, or over groups. Up to 512 sets are read to fit
     representations, up to 2,000 to compare them, and all to fit; a store is read block by block. Cost: the
