@@ -101,3 +101,8 @@ def draw_hold_out(n: int, classes: I64 | None, groups: Labels, share: float, see
     splitter = GroupShuffleSplit(1, test_size=share, random_state=(seed + stream) % 2**32)
     _, test = next(splitter.split(np.empty(n), groups=groups))
     return np.sort(test).astype(np.int64)
+
+
+def sample_positions(rng: np.random.Generator, n: int, max_size: int) -> I64:
+    """Return all positions below n, or ``max_size`` random ones, ascending."""
+    return np.arange(n) if n <= max_size else np.sort(rng.choice(n, max_size, replace=False))

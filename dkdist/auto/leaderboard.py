@@ -24,6 +24,7 @@ BASELINE_TEXTS = {
     "sizes": "set sizes alone",
     "means": "the means of the sets",
     "moments": "means and covariances",
+    "positions": "the symbol at each position",
 }
 
 

@@ -17,12 +17,14 @@ from dkdist._base.params import Params
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
 from dkdist.auto._tuning import (
+    ALIGNED_LENGTHS_RTOL,
     BANDWIDTHS,
     MAX_COMPONENTS,
     MAX_COVARIANCE_DIMS,
     MAX_JOINT_DIMS,
     MAX_MEAN_LENGTH,
     MAX_MEAN_SIZE,
+    MAX_POSITION_COLUMNS,
     MAX_REFERENCE_SETS,
     MAX_REFERENCE_STRINGS,
     MAX_TREE_DIMS,
@@ -40,6 +42,7 @@ from dkdist.embeddings.invariant_features import Element, axis_group
 from dkdist.embeddings.mapped_embedding import MappedEmbeddingSpec
 from dkdist.embeddings.moments import MomentEmbedding
 from dkdist.embeddings.ngrams import NGramEmbedding
+from dkdist.embeddings.positions import PositionEmbedding
 from dkdist.embeddings.set_pca import SetPCA
 from dkdist.embeddings.summary import SummaryEmbedding
 from dkdist.embeddings.transformer import TransformerParams
@@ -301,8 +304,21 @@ def _edit_distances(sample: SampleSets, seed: int) -> Candidates:
 
 def _ngrams(sample: SampleSets, seed: int) -> Candidates:
     is_plain = sample.weights is None
-    ngrams = Representation("ngrams", "character n-grams", NGramEmbedding())
+    ngrams = Representation("ngrams", "character n-grams", NGramEmbedding(), baseline=True)
     yield ngrams if is_plain else Omission("ngrams", "symbols have weights")
+
+
+def _positions(sample: SampleSets, seed: int) -> Candidates:
+    positions = Representation("positions", "positions", PositionEmbedding(), baseline=True)
+    short, median, long = np.quantile(sample.sizes, [0.05, 0.5, 0.95])
+    if sample.weights is not None:
+        yield Omission("positions", "symbols have weights")
+    elif long - short > ALIGNED_LENGTHS_RTOL * median:
+        yield Omission("positions", "the lengths of strings differ", (positions,))
+    elif sample.sizes.max() * len(np.unique(sample.relative)) > MAX_POSITION_COLUMNS:
+        yield Omission("positions", f"more than {MAX_POSITION_COLUMNS:,} columns", (positions,))
+    else:
+        yield positions
 
 
 def _distance_embedding(
@@ -327,11 +343,11 @@ POINT_MAKERS: tuple[RepresentationMaker, ...] = (
 )  # fmt: skip
 ORDERED_MAKERS: tuple[RepresentationMaker, ...] = (_windows, _time_warping)
 ORDERED_FAMILIES = ("windows", "dtw")
-TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _edit_distances)
+TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _positions, _edit_distances)
 FAMILIES = (
     "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
     "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
-    "windows",
+    "windows", "positions",
 )  # fmt: skip
 
 

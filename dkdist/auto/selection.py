@@ -23,7 +23,7 @@ import numpy as np
 
 from dkdist._base.inputs import Sets, load_points
 from dkdist._base.random_streams import RngStream
-from dkdist._numba.arrays import F64, I64
+from dkdist._numba.arrays import F64
 from dkdist._runtime.process import one_blas_thread
 from dkdist._utils.validation import find_stacklevel
 from dkdist.auto import _tuning
@@ -42,7 +42,8 @@ from dkdist.auto._tuning import (
 )
 from dkdist.auto.budgets import Budget
 from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, Member, TreeMember
-from dkdist.auto.large_collections import fit_streamed
+from dkdist.auto.folds import sample_positions
+from dkdist.auto.large_collections import StreamedResult, fit_streamed, refit_ngrams, sufficient_ngrams
 from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
 from dkdist.auto.representation_rows import PairwiseRows, Views, compute_rows, extend_rows, fit_views
 from dkdist.auto.representations import (
@@ -69,6 +70,7 @@ from dkdist.auto.successive_halving import (
 )
 from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.linear.calibration import log_probabilities
+from dkdist.linear.feature_trees import Node, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import duals
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import Labels
@@ -173,7 +175,10 @@ class SelectedModel:
             scaled = sets if self.scaler is None else self.scaler.transform(sets)
             constant = np.tile(self.constant, (len(sets), 1))
             ensemble = self.ensemble.values(scaled)
-            baselines = {name: machine.values(scaled) for name, machine in self.baselines.items()}
+            baselines = {
+                name: ensemble if machine is self.ensemble else machine.values(scaled)
+                for name, machine in self.baselines.items()
+            }
         model = constant if self.is_constant else ensemble
         if self.calibration is not None:
             ensemble = log_probabilities(ensemble, self.calibration)
@@ -207,6 +212,11 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     if budget.is_exhausted:
         skipped = dict.fromkeys(view.entry.family for view in views.views)
         omissions += [Omission(family, "no time was left") for family in skipped if family not in tried]
+    is_streamed, ngrams = n > min(_tuning.MAX_EXACT_SETS, max_sets), None
+    if is_text(sample) and n > MAX_SELECTION_SETS and np.isinf(budget.memory) and not budget.is_exhausted:
+        ngrams = sufficient_ngrams(data, trials)
+    if ngrams is not None:
+        is_streamed, later_sizes = True, []
     for size, halving_round in zip(later_sizes, HALVING_ROUNDS, strict=False):
         if not trials or budget.is_exhausted:
             break
@@ -221,21 +231,31 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         raise ValueError(
             "X must contain sets with different points; got equal rows for all sets. Check the points."
         )
-    average = best_average(trials, evaluation)
+    averaged = trials if ngrams is None else [ngrams]
+    average = best_average(averaged, evaluation)
     is_constant, calibration = (
-        not evaluation.beats_constant(average.values),
+        ngrams is None and not evaluation.beats_constant(average.values),
         evaluation.calibration(average.values),
     )
     baseline_trials = {
         trial.view.entry.name: trial for trial in reversed(trials) if trial.view.entry.baseline
     }
-    if n > min(_tuning.MAX_EXACT_SETS, max_sets):
-        average = best_average([trial for trial in trials if trial.trees is None], evaluation)
+    baselines: dict[str, Ensemble] = {}
+    if is_streamed:
+        average = best_average([trial for trial in averaged if trial.trees is None], evaluation)
         average = average.widen(MAX_WIDENED_MEMBERS) if budget.is_unlimited else average
         most_components = budget.max_components(len(average.members), N_COMPONENTS)
         average, n_components = planner.trim_features(average, most_components)
-        streamed = fit_streamed(data, average.members, n_components)
-        ensemble = Ensemble(streamed.trees, tuple(streamed.widths), tuple(streamed.machines), data.y.shape[1])
+        streamed = fit_streamed(data, average.members, n_components, baseline_trials)
+        ensemble = _streamed_ensemble(streamed, streamed.machines)
+        baselines = {
+            name: ensemble if member is streamed.machines[0] else _streamed_ensemble(streamed, [member])
+            for name, member in streamed.baselines.items()
+        }
+        if len(compared) < len(order):  # other baselines have as many sets as after all rounds
+            leaves = required_leaves([t for name, t in baseline_trials.items() if name not in baselines])
+            previous, compared = compared, np.sort(order)
+            rows = extend_rows(views, sets, compared, rows, previous, leaves)
         average, known_rows, training_data = streamed.average, rows, data.take(compared)
         calibration = streamed.calibration
     else:
@@ -244,9 +264,10 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
             leaves = required_leaves([*average.members, *baseline_trials.values()])
             rows = extend_rows(views, sets, np.arange(n), rows, compared, leaves)
         ensemble, known_rows, training_data = _fit_exact(views, rows, average, data, budget), rows, data
-    baselines = {
+    baselines |= {
         name: _make_ensemble(views, [_fit_kernel_member(trial, 1.0, known_rows, training_data)], data)
         for name, trial in baseline_trials.items()
+        if name not in baselines
     }
     predictor = _constant_ensemble(views, data) if is_constant else ensemble
     best = next((trial for trial in average.members if trial.trees is None), None)
@@ -272,6 +293,28 @@ def _make_ensemble(views: Views, parts: Sequence[Member], data: TrainingData) ->
     widths = tuple(spec.n_features for spec in views.specs)
     return Ensemble(
         views.trees.only(sorted({part.leaf for part in parts})), widths, tuple(parts), data.y.shape[1]
+    )
+
+
+def refit_sparse(model: SelectedModel, data: TrainingData) -> SelectedModel | None:
+    """Return the model with its penalty, fitted on all sets; None unless it is one linear model on sparse n-grams.
+
+    Such a fit takes a small part of the time of a selection.
+    """
+    if model.is_constant or len(model.ensemble.parts) > 1 or not model.ensemble.trees.roots[0].sparse:
+        return None
+    view, part = refit_ngrams(model.best, data)
+    graph = SharedFeatureGraph((Node(view.spec, (), 0, sparse=True),))
+    ensemble = Ensemble(graph, (view.n_features,), (part,), data.y.shape[1])
+    return replace(
+        model, machine=ensemble, ensemble=ensemble, best=replace(model.best, view=view), best_part=part
+    )
+
+
+def _streamed_ensemble(streamed: StreamedResult, parts: Sequence[Member]) -> Ensemble:
+    leaves = sorted({part.leaf for part in parts})
+    return Ensemble(
+        streamed.trees.only(leaves), tuple(streamed.widths), tuple(parts), streamed.machines[0].b.shape[0]
     )
 
 
@@ -338,11 +381,6 @@ def _fit_kernel_member(trial: Trial, share: float, rows: Rows, data: TrainingDat
         a = duals(K, data.y, data.weights, trial.alpha)
     centre = images[0].mean(axis=0, dtype=np.float64)
     return KernelMember(trial.view.leaf, trial.row_kernel, tuple(images), a, centre, share)
-
-
-def sample_positions(rng: np.random.Generator, n: int, max_size: int) -> I64:
-    """Return all positions below n, or ``max_size`` random ones, ascending."""
-    return np.arange(n) if n <= max_size else np.sort(rng.choice(n, max_size, replace=False))
 
 
 def _sample_size(sets: Sets) -> int:

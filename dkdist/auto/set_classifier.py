@@ -38,15 +38,16 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Compares representations by kernel ridge regression, also tries bagged trees, and averages candidates that
     complement each other. Representations of points: sizes, means, moments, Hellinger distances of densities (joint, by
     dimension, or with symmetries of the axes), sliced Wasserstein distances and kernel means; for ordered points
-    dynamic time warping; for strings edit distances and n-grams. The whole selection is repeated without each outer
-    fold, and reported scores use only predictions for these folds.
+    dynamic time warping; for strings edit distances, n-grams and positions. The whole selection is repeated without
+    each outer fold, and reported scores use only predictions for these folds.
 
     Parameters
     ----------
     candidates : "auto" or list, default="auto"
         Families to try: "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric",
-        "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams"; or
-        embeddings and other transformers of sets. Baselines are always tried.
+        "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
+        "positions" (aligned strings: 90 % of the lengths within 10 % of the median); or embeddings and other
+        transformers of sets. Baselines are always tried.
     class_weight : None, "balanced" or dict, default=None
         As in scikit-learn; "balanced" gives all classes the same total weight.
     scoring : str, callable or None, default=None
@@ -125,7 +126,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Notes
     -----
     Up to 4,000 sets kernels are exact and the final model is fitted on all sets; at most 2,000 are used for selection.
-    Larger collections are fitted by random features in one pass, without the hold-out that scores the model.
+    Larger collections are fitted by random features in one pass, without the hold-out that scores the model. More than
+    2,000 strings are fitted by a linear model of up to 131,072 n-grams alone, if other candidates are significantly
+    worse on 6,000 strings; its last fit uses all strings. 27,000 names take 3 s of processor time.
     Probabilities and prediction sets are calibrated on the outer predictions; with ``groups`` each group has the weight
     of one set. Standard errors are jackknife errors over sets, or over groups. Up to 512 sets are read to fit
     representations, up to 2,000 to compare them, and all to fit; a store is read block by block. Cost: the

@@ -45,7 +45,7 @@ from dkdist.auto.outer_predictions import (
 )
 from dkdist.auto.point_order import assumptions, check_ordered, find_point_order
 from dkdist.auto.scoring import Score, TrainingData
-from dkdist.auto.selection import SelectedModel, select_model
+from dkdist.auto.selection import SelectedModel, refit_sparse, select_model
 from dkdist.auto.successive_halving import Trial
 from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.inspection.answers import answer
@@ -134,6 +134,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
                 model = select_model(data, self.candidates, budget.restart(2 / 3))
                 progress.advance(1)
             last_model, train, outer = self._evaluate(data, folds, budget, progress)
+            model = refit_sparse(last_model, data) if model is None else model
         training_data, model = (train, last_model) if model is None else (data, model)
         self._used, self._weights, self._seed = training_data.positions, training_data.weights, data.seed
         self.p_value_ = outer.p_value()

@@ -197,8 +197,11 @@ class DistanceEvaluator:
     def fill(self, packed: Any, sets: SampleSets, out: Array) -> None:
         """Compute the distances of sets to prepared objects."""
         weights = None if sets.weights is None else sets.weights.reshape(-1)
-        points = _convert_points(self.distance, self._translate(sets))
-        self._distance.fill(packed, points, sets.offsets, weights, out)
+        distance, points = self._distance, _convert_points(self.distance, self._translate(sets))
+        if sets.alphabet is not None and capabilities(self.distance).is_user_function:
+            # A function receives the strings themselves, so that unknown symbols stay distinct.
+            distance, points = self.distance.for_alphabet(sets.alphabet), sets.points
+        distance.fill(packed, points, sets.offsets, weights, out)
         require_finite_distances(out, self.distance.n_parts)
 
     @property

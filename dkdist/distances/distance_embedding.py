@@ -137,10 +137,10 @@ class DistanceEmbedding(SetEmbedding):
         Range of the lengths of random pieces and generated objects, drawn uniformly, ends included. "auto": from 1 to
         the median length of an object, but at most 64 for strings, 32 for series and 16 for sets; with "mixed" from
         three quarters of the median to the median.
-    unknown_symbols : {"raise", "differ"}, default="raise"
+    unknown_symbols : {"differ", "raise"}, default="differ"
         Treatment, in `transform`, of a character that did not occur in `fit`, neither in strings nor in random objects:
-        raise an error, or treat it as different from all others. Codes without an alphabet (bytes, integers) never
-        raise.
+        treat it as different from all others, as `distance_matrix` does, or raise an error that names the set. Codes
+        without an alphabet (bytes, integers) never raise.
     on_error : {"raise", "skip"}, default="raise"
         Treatment of an invalid set: "raise" raises an error that names the first one; "skip" skips it in `fit` and
         gives it a row of NaN in `transform`, with a warning.
@@ -168,10 +168,10 @@ class DistanceEmbedding(SetEmbedding):
     Raises
     ------
     SampleSetError
-        For empty sets, NaN or infinite points, another number of variables, an unknown symbol, and a user's distance
-        that is negative or not finite; for points beyond 1e15, or a total width below 1e-15, if a distance squares
-        them in float32 ("dtw" and other elastic distances, "energy", the Hausdorff distances, "chamfer"). The message
-        names the set.
+        For empty sets, NaN or infinite points, another number of variables, an unknown symbol with "raise", and a
+        user's distance that is negative or not finite; for points beyond 1e15, or a total width below 1e-15, if a
+        distance squares them in float32 ("dtw" and other elastic distances, "energy", the Hausdorff distances,
+        "chamfer"). The message names the set.
     ValueError
         For an unknown distance or sampler, random objects longer than the data, more whole objects than sets, and a
         wrong size of a collection ``sampler``; for "supervised" without y, or with y of another length, not finite or
@@ -218,7 +218,7 @@ class DistanceEmbedding(SetEmbedding):
         gamma: float | Sequence[float] | str = "auto",
         standardize: bool | str = "auto",
         lengths: tuple[int, int] | str = "auto",
-        unknown_symbols: str = "raise",
+        unknown_symbols: str = "differ",
         on_error: str = "raise",
         random_state: RandomStateLike = None,
         sigma: Any = "auto",
@@ -242,7 +242,7 @@ class DistanceEmbedding(SetEmbedding):
         """
         scaling = _scaling_mode(self)
         n_components = None if self.n_components is None else check_int("n_components", self.n_components)
-        unknown = check_choice("unknown_symbols", self.unknown_symbols, ("raise", "differ"))
+        unknown = check_choice("unknown_symbols", self.unknown_symbols, ("differ", "raise"))
         sets, seed = check_sets(X, text=True), draw_seed(self.random_state)
         distance = resolve_distance(self.distance, sets.n_dims, seed)
         gammas = _resolve_gammas(self.gamma, distance)

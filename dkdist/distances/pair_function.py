@@ -14,8 +14,6 @@ from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist.distances.base import CostModel, Distance
 from dkdist.sets import SampleSets
 
-UNKNOWN_SYMBOL = "\N{REPLACEMENT CHARACTER}"  # replaces symbols outside the alphabet in str
-
 
 @dataclass(frozen=True)
 class PreparedObjects:
@@ -68,7 +66,7 @@ class Pairwise(Distance):
 
     def for_alphabet(self, alphabet: str | None) -> Pairwise:
         """Return the same distance for codes in an alphabet, which are passed to the function as str."""
-        return self if alphabet is None else replace(self, alphabet=alphabet + UNKNOWN_SYMBOL)
+        return self if alphabet is None else replace(self, alphabet=alphabet)
 
     def validate_on(self, sets: SampleSets, positions: Sequence[int] | I64) -> None:
         """Evaluate all pairs of some sets; raise ValueError for negative, non-finite or asymmetric values."""

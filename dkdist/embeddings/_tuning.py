@@ -103,6 +103,7 @@ MAX_TOTAL_KNOTS = 1024  # knots of all columns together
 # Strings (embeddings/ngrams.py; tests/embeddings/test_ngrams.py).
 N_BUCKETS = 2**22  # hash buckets: 2 % of the 91,000 n-grams of 27,000 names share a bucket with another
 MAX_SYMBOLS = 2**18  # symbols hashed at once; limits the memory for long strings to about 30 MB per thread
+MAX_POSITION_COLUMNS = 2**20  # 4 MiB per row of PositionEmbedding
 
 # Summaries (embeddings/summary.py; tests/embeddings/test_summary.py).
 BATCH_VALUES = 2**16  # values sorted at once; copies fit in the L2 cache

@@ -25,8 +25,8 @@ from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.embeddings._tuning import MAX_SYMBOLS, N_BUCKETS
-from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.strings import code_points
+from dkdist.embeddings.symbols import require_symbols, symbols_of
+from dkdist.sets import SampleSets
 
 # Marks both ends of a string: the largest code point + 1 (RFC 3629, 2003).
 BOUNDARY_SYMBOL = 0x110000
@@ -54,7 +54,7 @@ class NGramParams(Params["NGramTables"]):
 
     def require(self, sets: SampleSets, first: int) -> None:
         """Raise SampleSetError for real-valued points or weights."""
-        _require_symbols(sets)
+        require_symbols("NGramEmbedding", sets)
 
     def _build(self) -> NGramTables:
         return NGramTables(self)
@@ -80,7 +80,8 @@ class NGramTables(FittedParams[NGramParams]):
             owners, buckets, counts = _count_ngrams(part, self.spec.ngram_range, self.spec.boundaries)
             columns = np.searchsorted(self._buckets, buckets).clip(max=len(self._buckets) - 1)
             is_column = self._buckets[columns] == buckets
-            owners, columns = owners[is_column], columns[is_column]
+            # scikit-learn's solvers take 32-bit indices
+            owners, columns = owners[is_column].astype(np.int32), columns[is_column].astype(np.int32)
             values = counts[is_column] * self._idf[columns]
             norms = np.sqrt(np.bincount(owners, values**2))
             shape = len(part), len(self._buckets)
@@ -99,7 +100,7 @@ def _iter_batches(sets: SampleSets) -> Iterator[tuple[int, SampleSets]]:
 
 def _count_ngrams(sets: SampleSets, ngram_range: tuple[int, int], boundaries: bool) -> tuple[I64, I64, I64]:
     """Return (set, bucket, count), each (k,), for the distinct buckets of each set, in ascending order."""
-    symbols, sizes = _symbols(sets), sets.sizes
+    symbols, sizes = symbols_of(sets), sets.sizes
     if boundaries:
         edges = sets.offsets + 2 * np.arange(len(sets) + 1)
         marked = np.full(edges[-1], BOUNDARY_SYMBOL, np.uint64)
@@ -125,13 +126,6 @@ def _count_ngrams(sets: SampleSets, ngram_range: tuple[int, int], boundaries: bo
     return distinct // N_BUCKETS, distinct % N_BUCKETS, counts
 
 
-def _symbols(sets: SampleSets) -> NDArray[np.uint64]:
-    """Return the code points (T,) of characters; without an alphabet, the codes."""
-    codes = sets.relative[:, 0]
-    points = codes if sets.alphabet is None else code_points(sets.alphabet)[codes]
-    return points.astype(np.uint64)
-
-
 def _splitmix64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Hash 64-bit integers by SplitMix64, which is a bijection."""
     first, second, third = (np.uint64(m) for m in SPLITMIX64_MULTIPLIERS)
@@ -139,16 +133,6 @@ def _splitmix64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * second
     x = (x ^ (x >> np.uint64(27))) * third
     return x ^ (x >> np.uint64(31))
-
-
-def _require_symbols(sets: Any) -> None:
-    if sets.points_dtype.kind != "u":
-        raise SampleSetError(
-            "NGramEmbedding takes strings, but all sets are real-valued points of "
-            f"{sets.n_dims} dimension(s). Pass a list of str, of bytes, or of integer sequences"
-        )
-    if (sets.weights_shape if hasattr(sets, "weights_shape") else sets.weights) is not None:
-        raise SampleSetError("NGramEmbedding takes no weights, but all sets have weights. Remove them")
 
 
 class NGramEmbedding(SetEmbedding):
@@ -232,7 +216,7 @@ class NGramEmbedding(SetEmbedding):
         max_features = check_int("max_features", self.max_features)
         boundaries = check_bool("boundaries", self.boundaries)
         sets = check_sets(X, text=True)
-        _require_symbols(sets)
+        require_symbols("NGramEmbedding", sets)
         results = map_set_blocks(partial(_frequencies_of_block, skip, lengths, boundaries), sets, "ngrams")
         skipped = np.array([i for result in results for i in result.bad], np.int64)
         set_fit_attributes(

@@ -39,11 +39,15 @@ OutputIterator = Iterator[tuple[int, NDArray[Any]]]
 @serializable("Node")
 @dataclass(frozen=True)
 class Node:
-    """Map with parameters ``spec`` (None: identity), ``children`` applied to its rows, and its leaf (-1: none)."""
+    """Map with parameters ``spec`` (None: identity), ``children`` applied to its rows, and its leaf (-1: none).
+
+    The rows of a ``sparse`` node of sets are sparse arrays.
+    """
 
     spec: Any
     children: tuple[Node, ...] = ()
     leaf: int = -1
+    sparse: bool = False
 
     def leaves(self) -> Iterator[tuple[int, Any]]:
         """Yield (leaf, spec) of every output of the subtree."""
@@ -91,12 +95,14 @@ class MaterializedGraph(FittedParams[SharedFeatureGraph]):
         self._groups = _group_by_coefficients(trees.roots)
 
     def of_sets(self, sets: SampleSets) -> OutputIterator:
-        """Yield (leaf, features (n_sets, m) float32) of sets."""
+        """Yield (leaf, features (n_sets, m) float32) of sets; arrays, or sparse arrays of sparse nodes."""
         spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
         for merged_spec, roots in self._groups:
             if merged_spec is None:
                 for root in roots:
-                    yield from _iter_node(root, root.spec.materialize().embed(sets))
+                    embedding = root.spec.materialize()
+                    rows = embedding.sparse_rows(sets) if root.sparse else embedding.embed(sets)
+                    yield from _iter_node(root, rows)
                 continue
             C = merged_spec.materialize().of(sets, spans)
             for root in roots:

@@ -9,9 +9,9 @@ import numpy as np
 
 import dkdist as dk
 from dkdist.auto.ensemble import KernelMember
+from dkdist.auto.folds import sample_positions
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.scoring import EvaluationSet
-from dkdist.auto.selection import sample_positions
 from dkdist.auto.successive_halving import HALVING_ROUNDS, Trial, round_sizes, select_survivors
 
 RNG = np.random.default_rng(0)

@@ -112,22 +112,61 @@ def test_strings_in_stores_and_lists_have_the_same_rows(tmp_path):
     np.testing.assert_array_equal(embedding.transform(dk.SampleSets.from_strings(WORDS[5:], "TGCA")), A[5:])
 
 
-def test_unknown_symbols_are_refused_or_differ_or_skipped():
-    embedding = dk.DistanceEmbedding("levenshtein", n_components=8, gamma=0, random_state=0).fit(WORDS)
+# modules of rapidfuzz, except for the distance that this file computes itself
+PEER_BY_DISTANCE = {
+    "osa": "OSA", "indel": "Indel", "damerau-levenshtein": "DamerauLevenshtein", "jaro-winkler": "JaroWinkler",
+}  # fmt: skip
+UNKNOWN_WORDS = ["GNT", "NN", "XY", "YX", "gat", "GATTACA"]  # N, X, Y and lower case do not occur in WORDS
+
+
+@pytest.mark.parametrize("name", ["levenshtein", *PEER_BY_DISTANCE])
+def test_an_unknown_symbol_differs_from_all_others(name, tmp_path):
+    if name == "levenshtein":
+        distance = edit_distance
+    else:
+        peers = pytest.importorskip("rapidfuzz.distance", reason="needs rapidfuzz")
+        distance = getattr(peers, PEER_BY_DISTANCE[name]).distance
+    embedding = dk.DistanceEmbedding(name, n_components=8, gamma=0, random_state=0).fit(WORDS)
+    rows = embedding.transform(UNKNOWN_WORDS)
+    expected = table(distance, UNKNOWN_WORDS, embedding.omegas_.strings())
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-6)  # float32 fractions of at most 1
+    store = dk.write_sets(tmp_path / "words", UNKNOWN_WORDS)
+    np.testing.assert_array_equal(embedding.transform(store).compute(), rows)
+    # the columns lack the symbols of most rows, and the rows lack those of most columns
+    D = dk.distance_matrix(UNKNOWN_WORDS, ["NX", "XN", "zz", "ta"], distance=name)
+    expected = table(distance, UNKNOWN_WORDS, ["NX", "XN", "zz", "ta"])
+    np.testing.assert_allclose(D, expected, rtol=0, atol=1e-6)
+
+
+def test_unknown_symbols_raise_on_request():
+    refusing = dk.DistanceEmbedding("levenshtein", n_components=8, unknown_symbols="raise", random_state=0)
     with pytest.raises(
         dk.SampleSetError, match="symbol 1 of set 2 must occur in the strings passed to fit; got 'N'"
     ):
-        embedding.transform(["A", "C", "GNT"])
-    differs = dk.DistanceEmbedding(
-        "levenshtein", n_components=8, gamma=0, unknown_symbols="differ", random_state=0
+        refusing.fit(WORDS).transform(["A", "C", "GNT"])
+    skipping = dk.DistanceEmbedding(
+        "levenshtein", n_components=8, unknown_symbols="raise", on_error="skip", random_state=0
     ).fit(WORDS)
-    omegas = differs.omegas_.strings()
-    np.testing.assert_array_equal(differs.transform(["GNT"]), table(edit_distance, ["GNT"], omegas))
-    skipping = dk.DistanceEmbedding("levenshtein", n_components=8, on_error="skip", random_state=0).fit(WORDS)
     with pytest.warns(UserWarning, match="1 invalid set"):
         rows = skipping.transform(["A", "GNT"])
     assert np.isnan(rows[1]).all()
     assert np.isfinite(rows[0]).all()
+
+
+def test_a_pairwise_function_receives_unknown_symbols_unchanged():
+    received = set()
+
+    def distance(a, b):
+        received.add(a)
+        return edit_distance(a, b)
+
+    embedding = dk.DistanceEmbedding(
+        dk.pairwise(distance, symmetric=False), n_components=8, gamma=0, random_state=0
+    ).fit(WORDS)
+    received.clear()
+    rows = embedding.transform(UNKNOWN_WORDS)
+    assert received == set(UNKNOWN_WORDS)
+    np.testing.assert_array_equal(rows, table(edit_distance, UNKNOWN_WORDS, embedding.omegas_.strings()))
 
 
 def test_a_pairwise_function_receives_strings_as_str():
@@ -245,7 +284,7 @@ def test_models_with_named_distances_are_saved_but_user_functions_refused(tmp_pa
         ({"standardize": "no"}, "standardize must be .*; got 'no'"),
         ({"standardize": 1}, "standardize must be .*; got 1"),
         ({"n_components": 0}, "n_components must be an integer >= 1"),
-        ({"unknown_symbols": "drop"}, "'raise', 'differ'"),
+        ({"unknown_symbols": "drop"}, "'differ', 'raise'"),
         (
             {"distance": "levenshtein"},
             "Levenshtein compares strings; got real-valued points of 2",

@@ -14,7 +14,8 @@ def test_examples_run():
     for code in examples:
         exec(compile(code, str(PAGE), "exec"), names)
         accuracies.append(names.pop("accuracy", None))
-    learned, median_gap, windows, grams = accuracies
+    learned, median_gap, windows, grams, positions = accuracies
     assert min(learned, windows, grams) > 0.9
-    assert median_gap is None
+    assert median_gap is positions is None
+    assert names["positions"].shape == (4, 20)
     assert (names["D"].shape, names["rows"].shape) == ((20, 20), (20, 8))

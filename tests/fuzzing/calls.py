@@ -519,6 +519,7 @@ CALLS: dict[str, Call] = {
     "SetSmoother": _estimator_call(dk.SetSmoother, SETS),
     "FunctionEmbedding": _estimator_call(dk.FunctionEmbedding, SETS, function=np.ravel),
     "NGramEmbedding": _estimator_call(dk.NGramEmbedding, ["abc", "abd"] * 6),
+    "PositionEmbedding": _estimator_call(dk.PositionEmbedding, ["abc", "abd"] * 6),
     "NearestSets": Call(
         lambda X, use, k, **params: dk.NearestSets(**params).fit(X).kneighbors(use, k),
         {"X": ROWS, "use": ROWS, "k": 2, "n_neighbors": 3, "engine": "exact"},

@@ -26,6 +26,7 @@ MAX_ARCHIVE_BYTES = 500_000
 RUNS = [(name, form) for form in ALL_FORMS for name, case in CASES.items() if form in case.forms]
 WITHOUT_CASES = {
     "GaussianDivergence": "compared with integrals and POT in tests/pairs/test_gaussian_divergences.py",
+    "PositionEmbedding": "compared with scikit-learn in tests/embeddings/test_positions.py",
     "SampleSetError": "an error; tests/base/test_bad_sets.py",
     "SourceError": "an error; tests/store/test_file_readers.py",
     "StoreFormatError": "an error; tests/places/test_refusals.py",
