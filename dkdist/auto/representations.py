@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from dkdist._base.domains import symmetric_bounds
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.params import Params
 from dkdist._numba.arrays import F32, F64
@@ -38,6 +39,7 @@ from dkdist.embeddings.invariant_features import Element, axis_group
 from dkdist.embeddings.mapped_embedding import MappedEmbeddingSpec
 from dkdist.embeddings.moments import MomentEmbedding
 from dkdist.embeddings.ngrams import NGramEmbedding
+from dkdist.embeddings.rotations import DistanceProfiles, PrincipalAxes
 from dkdist.embeddings.set_pca import SetPCA
 from dkdist.embeddings.summary import SummaryEmbedding
 from dkdist.embeddings.transformer import TransformerParams
@@ -79,7 +81,7 @@ class Representation:
     standardised: bool = False
     baseline: bool = False
     images: tuple[Element, ...] = ()
-    before: SetPCA | None = None
+    before: SetPCA | PrincipalAxes | DistanceProfiles | None = None
     paired: bool = False
     tree_seed: int | None = None  # seed of bagged trees; None: kernel ridge regression
 
@@ -176,6 +178,30 @@ def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
     yield Representation("symmetric", f"Hellinger, {name}", embedding, images=axis_group(symmetry, d, axes))
 
 
+def _rotations(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    d, axes = sample.n_dims, PrincipalAxes()
+    if d not in (2, 3):
+        return
+    low, high = symmetric_bounds(axes.fit(sample).transform(sample))
+    if max(high) == 0:  # the points of each set are equal
+        return
+    profiles = SlicedWassersteinEmbedding(random_state=seed)
+    name = "sliced Wasserstein of distance profiles"
+    yield Representation("rotation", name, profiles, before=DistanceProfiles())
+    # Averages over reflections do not depend on the signs of axes, which are random without skewness.
+    images = axis_group("reflections", d, range(d))
+    for h in [h for h in BANDWIDTHS if d <= len(N_BASIS_BY_BANDWIDTH[h])][:2]:
+        embedding = DivergenceEmbedding(
+            "hellinger",
+            bandwidth=h,
+            n_basis=N_BASIS_BY_BANDWIDTH[h][d - 1],
+            domain=(low, high),
+            outside="clip",
+        )
+        name = f"Hellinger along principal axes, bandwidth {h:g}"
+        yield Representation("rotation", name, embedding, images=images, before=axes)
+
+
 def _sliced(sample: SampleSets, seed: int) -> Iterator[Representation]:
     yield Representation(
         "sliced-wasserstein", "sliced Wasserstein", SlicedWassersteinEmbedding(random_state=seed)
@@ -244,13 +270,13 @@ def _trees(sample: SampleSets, seed: int) -> Iterator[Representation]:
 
 RepresentationMaker = Callable[[SampleSets, int], Iterator[Representation]]
 POINT_MAKERS: tuple[RepresentationMaker, ...] = (
-    _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric, _set_distances,
-    _series, _trees,
+    _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric,
+    _rotations, _set_distances, _series, _trees,
 )  # fmt: skip
 TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _edit_distances)
 FAMILIES = (
-    "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
-    "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
+    "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "rotation",
+    "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
 )  # fmt: skip
 
 
