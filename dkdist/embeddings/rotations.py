@@ -54,7 +54,8 @@ class RotationMapSpec(SetMapSpec):
     def apply(self, sets: SampleSets, sample: SampleSets | None = None) -> SampleSets:
         """Return float32 sets with origin 0; statistics of each set are computed from ``sample``."""
         rebased = sets.rebased(np.array(self.origin))
-        out = self._coordinates(rebased, subsample_sets(rebased) if sample is None else sample)
+        sample = subsample_sets(rebased) if sample is None else sample
+        out = self._coordinates(rebased, _with_valid_weights(sample))
         labels = replace(sets._labels, names=self.names_of(None))
         return SampleSets._trusted(out, sets.offsets, sets.weights, labels=labels)
 
@@ -65,6 +66,19 @@ class RotationMapSpec(SetMapSpec):
     def _coordinates(self, sets: SampleSets, sample: SampleSets) -> F32:
         """Return the output points (n, n_features)."""
         raise NotImplementedError
+
+
+def _with_valid_weights(sets: SampleSets) -> SampleSets:
+    """Return the sets, with weights 1 for sets with invalid weights, for which embeddings raise an error later."""
+    if sets.weights is None or len(sets) == 0:
+        return sets
+    weights = None
+    if sets.weights.size == sets.n_points:
+        weights, starts = sets.weights.reshape(-1), sets.offsets[:-1]
+        totals = np.add.reduceat(weights, starts, dtype=np.float64)
+        is_invalid = (np.minimum.reduceat(weights, starts) < 0) | (totals <= 0)
+        weights = np.where(np.repeat(is_invalid, sets.sizes), np.float32(1), weights)
+    return SampleSets._trusted(sets.relative, sets.offsets, weights, None, sets.origin)
 
 
 @serializable("PrincipalAxesSpec")
@@ -78,17 +92,14 @@ class PrincipalAxesSpec(RotationMapSpec):
     def _coordinates(self, sets: SampleSets, sample: SampleSets) -> F32:
         mean, axes = _principal_axes(sample)
         signs = np.where(_third_moments(_turned(sample, mean, axes), sample) < 0, -1.0, 1.0)
-        return _turned(sets, mean, axes * signs[:, None, :]).T.astype(np.float32)
+        return np.ascontiguousarray(_turned(sets, mean, axes * signs[:, None, :]).T, np.float32)
 
 
 def _principal_axes(sets: SampleSets) -> tuple[F64, F64]:
     """Return means (n_sets, d) and axes (n_sets, d, d), in columns by descending variance."""
     d = sets.n_dims
-    with np.errstate(
-        invalid="ignore", divide="ignore"
-    ):  # invalid weights raise an error that names the set later
-        mean, covariance = fit_gaussians(sets, 0.0, np.zeros(d), np.ones(d))
-    return mean, np.linalg.eigh(np.nan_to_num(covariance))[1][..., ::-1]
+    mean, covariance = fit_gaussians(sets, 0.0, np.zeros(d), np.ones(d))
+    return mean, np.linalg.eigh(covariance)[1][..., ::-1]
 
 
 def _turned(sets: SampleSets, mean: F64, axes: F64) -> F64:
@@ -104,7 +115,7 @@ def _turned(sets: SampleSets, mean: F64, axes: F64) -> F64:
 
 def _third_moments(y: F64, sets: SampleSets) -> F64:
     """Return the sums (n_sets, d) of third powers of coordinates y (d, n)."""
-    cubes = y**3 if sets.weights is None else y**3 * sets.weights.reshape(-1)
+    cubes = y**3 if sets.weights is None else y**3 * sets.weights
     return np.add.reduceat(cubes, sets.offsets[:-1], axis=1).T
 
 
@@ -144,7 +155,7 @@ def _references(sets: SampleSets, i: int) -> tuple[F64, F64 | None]:
     """
     rows = slice(sets.offsets[i], sets.offsets[i + 1])
     x = sets.relative[rows].astype(np.float64)
-    w = None if sets.weights is None else np.maximum(sets.weights[rows].reshape(-1).astype(np.float64), 0)
+    w = None if sets.weights is None else sets.weights[rows].astype(np.float64)
     if len(x) <= MAX_REFERENCE_POINTS:
         return x, w
     w = np.ones(len(x)) if w is None else w
@@ -191,10 +202,7 @@ def _mean_quantiles(values: F64, weights: F64 | None, L: int) -> F64:
         items = np.minimum((below[:, 1:] < level).sum(axis=1), m - 1)[:, None]
         remainder = (level - np.take_along_axis(below, items, 1)) * np.take_along_axis(values, items, 1)
         integrals[:, q] = (np.take_along_axis(integrals_below, items, 1) + remainder)[:, 0]
-    with np.errstate(
-        invalid="ignore", divide="ignore"
-    ):  # weights of total 0 raise an error that names the set later
-        return np.asarray(np.diff(integrals, axis=1) * (L / total))
+    return np.asarray(np.diff(integrals, axis=1) * (L / total))
 
 
 def _prepend_zeros(x: F64) -> F64:
