@@ -26,7 +26,7 @@ from sklearn.base import clone
 from dkdist._base.domains import data_domain
 from dkdist._base.embedding import SetEmbedding, set_fit_attributes
 from dkdist._base.influence import point_influences
-from dkdist._base.inputs import Sets, SetsLike, cached_summaries, check_sets
+from dkdist._base.inputs import NO_POSITIONS, Sets, SetsLike, cached_summaries, check_sets
 from dkdist._base.parameter_checks import check_choice, median_seed
 from dkdist._base.params import Domain, FittedParams, Params
 from dkdist._numba.arrays import F32, F64, I64
@@ -35,6 +35,7 @@ from dkdist.embeddings._tuning import MAX_AXES_BY_GROUP, MAX_GROUP_ORDER, PROFIL
 from dkdist.embeddings.divergence import DivergenceEmbedding
 from dkdist.embeddings.mapped_embedding import MappedEmbeddingSpec
 from dkdist.embeddings.rotations import DistanceProfiles
+from dkdist.io.lazy_sets import LazySets
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures, median_rows
 from dkdist.sets import SampleSets
 
@@ -328,14 +329,15 @@ class InvariantFeatures(SetEmbedding):
                 f"features={self.features!r}, symmetries={self.symmetries!r}, axes={self.axes!r}. Put "
                 "RandomFourierFeatures after it in a pipeline, or pass an embedding of sets."
             )
-        profiles = DistanceProfiles().fit(sets)
+        profiles = DistanceProfiles().fit(sets).spec_
         embedding = DivergenceEmbedding(
             "hellinger", bandwidth=PROFILE_BANDWIDTH, structure="marginal", on_error=self.on_error
         )
-        embedding.fit(profiles.transform(sets))
-        set_fit_attributes(self, sets, embedding.skipped_, "")
+        embedding.fit(sets.mapped(profiles) if isinstance(sets, LazySets) else profiles.apply(sets))
+        set_fit_attributes(self, sets, NO_POSITIONS, "")
+        self.skipped_ = embedding.skipped_
         self.embedding_, self.features_, self.n_symmetries_ = embedding, None, 1
-        self.spec_ = MappedEmbeddingSpec((profiles.spec_,), embedding.spec_)
+        self.spec_ = MappedEmbeddingSpec((profiles,), embedding.spec_)
         return self
 
     def _elements(self, d: int) -> tuple[tuple[int, ...], ...]:
