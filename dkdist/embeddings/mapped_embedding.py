@@ -53,6 +53,8 @@ class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
 class MappedEmbedding(FittedParams[MappedEmbeddingSpec]):
     """Fitted embedding after set maps, without `influence`, because the maps may depend on the set."""
 
+    adds_points = True  # influence of other points, by adding them to the set
+
     def __init__(self, spec: MappedEmbeddingSpec) -> None:
         self.spec = spec
         self._embedding = spec.embedding.materialize()
