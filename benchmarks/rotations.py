@@ -3,7 +3,7 @@
     python benchmarks/rotations.py [--quick] [--seeds 1] [--output rotations.json]
 
 silhouettes    200 points on the outlines of 1,400 MPEG-7 silhouettes of 70 classes, with unit area, rotated
-solids         200 points in each of 480 solids of 8 classes, with unit mean squared radius, rotated
+solids         300 points in each of 480 solids of 8 classes, with unit mean squared radius, rotated
 digits         1,797 digits of scikit-learn (8 x 8 pixels), upright: pixels in the plane, weighted by their ink
 
 Half of the sets are for training, the other half for testing. "without" has the default candidates except
@@ -33,7 +33,7 @@ import dkdist as dk
 from dkdist.auto.representations import FAMILIES
 
 F64 = np.ndarray
-N_POINTS = 200
+N_OUTLINE_POINTS, N_SOLID_POINTS = 200, 300
 
 
 def rotated(x: F64, rng: np.random.Generator) -> F64:
@@ -50,7 +50,7 @@ def silhouettes(rng: np.random.Generator) -> tuple[dk.SampleSets, F64]:
         largest = 1 + np.argmax(np.bincount(parts.ravel(), minlength=n + 1)[1:])
         filled = ndimage.binary_fill_holes(parts == largest)
         border = np.argwhere(filled & ~ndimage.binary_erosion(filled))
-        points = border[rng.choice(len(border), N_POINTS, replace=len(border) < N_POINTS)]
+        points = border[rng.choice(len(border), N_OUTLINE_POINTS, replace=len(border) < N_OUTLINE_POINTS)]
         points = points + rng.uniform(-0.5, 0.5, points.shape) - np.argwhere(filled).mean(axis=0)
         sets.append(rotated(points / np.sqrt(filled.sum()), rng))
     return dk.SampleSets.from_arrays(sets), np.unique(names, return_inverse=True)[1]
@@ -86,7 +86,7 @@ def solid(kind: int, n: int, rng: np.random.Generator) -> F64:
 def solids(rng: np.random.Generator, n_sets: int = 480) -> tuple[dk.SampleSets, F64]:
     y, sets = np.arange(n_sets) % 8, []
     for kind in y:
-        x = solid(kind, N_POINTS, rng)
+        x = solid(kind, N_SOLID_POINTS, rng)
         x = x - x.mean(axis=0)
         sets.append(rotated(x / np.sqrt((x**2).sum(axis=1).mean()), rng))
     return dk.SampleSets.from_arrays(sets), y

@@ -9,8 +9,8 @@ the influence function of robust statistics (Hampel 1974). Fitted parameters wit
 
     IF(x_i) ~ (f(P) - f(P without x_i)) (1 - u_i) / u_i,   exact if rows are means of rows of points.
 
-After maps that depend on the set, such as a rotation to its axes, points outside the set are added with the mean weight,
-which gives the sensitivity curve (Tukey 1977; Hampel et al., Robust statistics, 1986):
+After maps that depend on the set, such as a rotation to its axes, other points are added with the mean weight, which
+gives the sensitivity curve (Tukey 1977; Hampel et al., Robust statistics, 1986):
 
     IF(x) ~ (n + 1) (f(P with x) - f(P)).
 
