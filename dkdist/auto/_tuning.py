@@ -75,6 +75,9 @@ MAX_COMPONENTS = 64
 MAX_COVARIANCE_DIMS = 128  # rows of covariances have d^2 columns
 MAX_MEAN_SIZE = 128  # maximum mean number of points per set for distances between sets
 MIN_SERIES_CORRELATION = 0.3  # minimum serial correlation for treating sets as time series
+MAX_PROFILE_SIZE = (
+    2048  # maximum mean number of points per set for distance profiles; larger sets take too long
+)
 MAX_TREE_DIMS = 256  # each dimension has nine columns of summaries
 MAX_REFERENCE_SETS, MAX_REFERENCE_STRINGS = 512, 1024  # reference sets and strings for distances
 

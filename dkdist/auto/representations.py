@@ -22,6 +22,7 @@ from dkdist.auto._tuning import (
     MAX_COMPONENTS,
     MAX_COVARIANCE_DIMS,
     MAX_MEAN_SIZE,
+    MAX_PROFILE_SIZE,
     MAX_REFERENCE_SETS,
     MAX_REFERENCE_STRINGS,
     MAX_TREE_DIMS,
@@ -185,9 +186,10 @@ def _rotations(sample: SampleSets, seed: int) -> Iterator[Representation]:
     low, high = symmetric_bounds(axes.fit(sample).transform(sample))
     if max(high) == 0:  # the points of each set are equal
         return
-    profiles = SlicedWassersteinEmbedding(random_state=seed)
-    name = "sliced Wasserstein of distance profiles"
-    yield Representation("rotation", name, profiles, before=DistanceProfiles())
+    if sample.sizes.mean() <= MAX_PROFILE_SIZE:
+        embedding: SetEmbedding = SlicedWassersteinEmbedding(random_state=seed)
+        name = "sliced Wasserstein of distance profiles"
+        yield Representation("rotation", name, embedding, before=DistanceProfiles())
     # Averages over reflections do not depend on the signs of axes, which are random without skewness.
     images = axis_group("reflections", d, range(d))
     for h in [h for h in BANDWIDTHS if d <= len(N_BASIS_BY_BANDWIDTH[h])][:2]:

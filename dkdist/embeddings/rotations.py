@@ -323,9 +323,9 @@ class DistanceProfiles(_RotationMap):
     rotations then have no meaning. A point has the distance 0 to itself, so that a point of weight 2 equals two points.
     Degenerate sets are no exception: equal points become 0.
 
-    Distances are to all points of sets with up to 512 points, and otherwise to 512 of them, which are selected by their
+    Distances are to all points of sets with up to 256 points, and otherwise to 256 of them, which are selected by their
     distance from the mean. `transform` gives `SampleSets` for sets in memory and a lazy view for a `SetStore`.
-    Weights, targets and ids are kept. Cost per set: n min(n, 512) distances, which are sorted.
+    Weights, targets and ids are kept. Cost per set: n min(n, 256) distances, which are sorted.
 
     References
     ----------

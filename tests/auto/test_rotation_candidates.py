@@ -44,6 +44,8 @@ def test_rotations_are_candidates_in_the_plane_and_in_space() -> None:
     assert rotation_names(rng.normal(size=(6, 20, 1))) == []
     assert rotation_names(rng.normal(size=(6, 20, 4))) == []
     assert rotation_names(rng.normal(size=(6, 1, 2))) == []  # single points have no shape
+    # profiles of large sets take long
+    assert rotation_names(rng.normal(size=(2, 2049, 2))) == [axes + "0.03", axes + "0.06"]
 
 
 def test_planes_in_space_do_not_spread_rounding_errors() -> None:
