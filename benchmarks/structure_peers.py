@@ -7,8 +7,8 @@ series   the classification problems in the package aeon with their official spl
 strings  first names, surnames (of the package faker), splice junctions, digit contours, and simulated strings with a
          motif; compared with a linear support vector machine on tf-idf of character n-grams and, for strings of equal
          length, logistic regression on one-hot positions (scikit-learn)
-shapes   silhouettes (upright and rotated), rotated solids and upright digits; compared with a random forest on
-         histograms of distances, means and covariances
+shapes   rotated silhouettes, rotated solids and upright digits of rotations.py; compared with a random forest on
+         quantiles of distances and principal moments
 
 Accuracies are of test sets. "difference" is that of `SetClassifier` and the best other method, with the standard error
 of the paired difference. For series, p-values of the differences to MiniRocket are corrected by Holm's method. Seconds
@@ -27,9 +27,7 @@ from typing import Any
 
 import numpy as np
 from common import options, start_report, write
-from scipy.spatial.distance import pdist
 from scipy.stats import norm
-from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -43,7 +41,7 @@ import dkdist as dk
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
 import distance_tasks
 import real_collections
-import shapes
+import rotations
 from study import data_file
 
 Peer = Callable[[Any, np.ndarray, Any], np.ndarray]
@@ -56,7 +54,6 @@ LOCALES = (
     "cs_CZ", "da_DK", "de_DE", "en_GB", "es_ES", "fi_FI", "fr_FR", "hu_HU", "it_IT", "nl_NL", "pl_PL", "pt_PT", "ro_RO",
     "sv_SE", "tr_TR",
 )  # fmt: skip
-N_SHAPE_POINTS = 200
 MAX_DTW_CELLS = 2e11  # cells of the alignments of all pairs; about five minutes
 
 
@@ -128,6 +125,7 @@ def nearest_by_time_warping(train: Any, y: np.ndarray, test: Any) -> np.ndarray:
 def string_tasks(quick: bool) -> Iterator[Task]:
     """Yield strings as text."""
     ngrams: dict[str, Peer] = {"n-grams": linear_ngrams}
+    yield split("strings with a motif", *strings_with_a_motif(), 0.5, quick, ngrams)
     source = real_collections.FILES["names"]
     with np.load(data_file("names.npz", source.sha256, source.origin)) as f:
         yield split("first names", f["names"].tolist(), f["labels"], 27_000, quick, ngrams)
@@ -135,7 +133,6 @@ def string_tasks(quick: bool) -> Iterator[Task]:
         yield split("surnames", *surnames(), 0.5, quick, ngrams)
     else:
         print("surnames: skipped, faker is not installed (pip install 'dkdist[peers]')")
-    yield split("strings with a motif", *strings_with_a_motif(), 0.5, quick, ngrams)
     for name in ("splice", "mnist_str8"):
         data = distance_tasks.load(name, *((150, 150) if quick else (None, None)))
         train, test = (
@@ -185,75 +182,21 @@ def one_hot_positions(train: Any, y: np.ndarray, test: Any) -> np.ndarray:
 
 
 def shape_tasks(quick: bool) -> Iterator[Task]:
-    """Yield sets of points in the plane and in space."""
-    forest: dict[str, Peer] = {"distances, moments, forest": forest_of_distances}
-    rng = np.random.default_rng(0)
-    file = data_file("mpeg7_shapes.npz", shapes.SHA256, "github.com/wvenialbo/mpeg7ce1dataset")
-    with np.load(file) as f:
-        silhouettes, labels, bits, offsets = [], f["names"].tolist(), f["bits"], f["offsets"]
-        for (height, width), a, b in zip(f["shapes"], offsets[:-1], offsets[1:], strict=True):
-            image = np.unpackbits(bits[a:b])[: height * width].reshape(height, width)
-            points = np.argwhere(image)
-            points = points[rng.choice(len(points), N_SHAPE_POINTS)] + rng.random((N_SHAPE_POINTS, 2))
-            points -= points.mean(axis=0)
-            silhouettes.append(points / np.sqrt((points**2).sum(axis=1).mean()))
-    rotated = [points @ random_rotation(2, rng) for points in silhouettes]
-    yield split("silhouettes, rotated", rotated, labels, 0.5, quick, forest)
-    yield split("silhouettes, upright", silhouettes, labels, 0.5, quick, forest)
-    solids, kinds = random_solids(320 if quick else 1600, rng)
-    yield split("solids, rotated", solids, kinds, 0.5, quick, forest)
-    digits = load_digits()
-    sets = [np.argwhere(image > 7) + rng.random((int((image > 7).sum()), 2)) for image in digits.images]
-    yield split("digits, upright", sets, digits.target, 0.5, quick, forest)
+    """Yield sets of points in the plane and in space, of which half are for training."""
+    collections = {"solids, rotated": rotations.solids, "digits, upright": rotations.digits}
+    collections |= {} if quick else {"silhouettes, rotated": rotations.silhouettes}
+    for name, make in collections.items():
+        sets, y = make(np.random.default_rng(0))
+        n = 200 if quick else len(y)
+        train, test = train_test_split(np.arange(len(y))[:n], train_size=0.5, stratify=y[:n], random_state=0)
+        yield Task(name, sets[train], y[train], sets[test], y[test], {"distances, moments, forest": forest})
 
 
-def random_rotation(d: int, rng: np.random.Generator) -> np.ndarray:
-    """Return a rotation (d, d) drawn uniformly."""
-    Q, R = np.linalg.qr(rng.normal(size=(d, d)))
-    Q *= np.sign(np.diag(R))
-    Q[:, 0] *= np.linalg.det(Q)
-    return np.asarray(Q)
-
-
-def random_solids(n: int, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return rotated samples of eight solids with unit second moments, and their kinds."""
-    kinds = np.arange(n) % 8
-    solids = []
-    for kind in kinds:
-        cube = rng.uniform(-1, 1, (20 * N_SHAPE_POINTS, 3))
-        x, y, z = cube.T
-        radius = np.hypot(x, y)
-        inside = (
-            np.ones(len(cube), bool),  # cube
-            (cube**2).sum(axis=1) < 1,  # ball
-            radius < 1,  # cylinder
-            radius < (1 - z) / 2,  # cone
-            (radius - 0.7) ** 2 + z**2 < 0.09,  # torus
-            np.abs(cube).sum(axis=1) < 1,  # octahedron
-            np.maximum(np.abs(x), np.abs(y)) < (1 - z) / 2,  # pyramid
-            (np.abs(cube) < 0.35).sum(axis=1) >= 2,  # three crossing bars
-        )[kind]
-        points = cube[inside][:N_SHAPE_POINTS]
-        points = points - points.mean(axis=0)
-        solids.append(points / np.sqrt((points**2).sum(axis=1).mean()) @ random_rotation(3, rng))
-    return solids, kinds
-
-
-def forest_of_distances(train: Any, y: np.ndarray, test: Any) -> np.ndarray:
-    """Predict by a random forest on histograms of distances, means and sorted and raw covariances."""
-
-    def rows(sets: Any) -> np.ndarray:
-        result = []
-        for points in sets:
-            covariance = np.cov(points.T)
-            histogram = np.histogram(pdist(points), 32, (0, 5), density=True)[0]
-            result.append(
-                [*histogram, *points.mean(axis=0), *covariance.ravel(), *np.linalg.eigvalsh(covariance)]
-            )
-        return np.array(result)
-
-    forest = RandomForestClassifier(500, random_state=0, n_jobs=2)
-    return np.asarray(forest.fit(rows(train), y).predict(rows(test)))
+def forest(train: Any, y: np.ndarray, test: Any) -> np.ndarray:
+    """Predict by a random forest on quantiles of distances and principal moments."""
+    model = RandomForestClassifier(500, random_state=0)
+    model.fit(rotations.distance_columns(train), y)
+    return np.asarray(model.predict(rotations.distance_columns(test)))
 
 
 def fitted_model(train: Any, y: np.ndarray, test: Any) -> np.ndarray:

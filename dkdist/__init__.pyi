@@ -54,6 +54,8 @@ from .embeddings.l2 import L2Embedding as L2Embedding
 from .embeddings.moments import MomentEmbedding as MomentEmbedding
 from .embeddings.ngrams import NGramEmbedding as NGramEmbedding
 from .embeddings.positions import PositionEmbedding as PositionEmbedding
+from .embeddings.rotations import DistanceProfiles as DistanceProfiles
+from .embeddings.rotations import PrincipalAxes as PrincipalAxes
 from .embeddings.set_columns import SetColumns as SetColumns
 from .embeddings.set_pca import SetPCA as SetPCA
 from .embeddings.set_scaler import SetScaler as SetScaler

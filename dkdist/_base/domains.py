@@ -23,7 +23,7 @@ from dkdist._base.parameter_checks import check_choice, is_literal
 from dkdist._base.params import MAX_DOMAIN_WIDTH, MIN_DOMAIN_WIDTH, Domain
 from dkdist._base.sampling import PooledSample, quantiles, sorted_columns
 from dkdist._numba.arrays import F64
-from dkdist.sets import SampleSetError
+from dkdist.sets import SampleSetError, SampleSets
 
 DATA_DRIVEN = ("robust", "data")
 QUANTILE_LEVELS = np.array([0.5, 0.9, 0.99])  # levels for distances from the median on one side
@@ -32,6 +32,8 @@ REACH_PER_QUANTILE = 4 / ndtri(0.5 + QUANTILE_LEVELS / 2)
 # A warning is raised if the fraction of points outside a robust box exceeds both this minimum and this multiple of the
 # fraction in fit. Lower values would warn about ordinary samples (tests/base/test_domains.py).
 MIN_ORDINARY_FRACTION, ORDINARY_FRACTION_RATIO = 0.05, 3
+
+MIN_WIDTH_RATIO = 1e-3  # minimum width of a symmetric box relative to its maximum width
 
 
 class DomainEmbedding(SetEmbedding):
@@ -91,6 +93,15 @@ def robust_domain(summary: DataSummary) -> Domain:
         ORDINARY_FRACTION_RATIO * sample.outside_fraction(low.astype(np.float32), high.astype(np.float32)),
     )
     return _make_domain(low, high, ordinary=ordinary)
+
+
+def symmetric_bounds(sets: SampleSets) -> tuple[list[float], list[float]]:
+    """Return low and high of a robust box about 0, with all points equally weighted."""
+    x = np.abs(sets.relative.astype(np.float64))
+    high = [min(_reach(column[column > 0], np.ones((column > 0).sum())), column.max()) for column in x.T]
+    # Without a minimum, the rounding errors of flat dimensions would be spread over the box.
+    width = [float(np.float32(max(h, MIN_WIDTH_RATIO * max(high)))) for h in high]
+    return [-w for w in width], width
 
 
 def _robust_bounds(x: F64, w: F64, low: float, high: float) -> tuple[float, float]:

@@ -9,6 +9,11 @@ the influence function of robust statistics (Hampel 1974). Fitted parameters wit
 
     IF(x_i) ~ (f(P) - f(P without x_i)) (1 - u_i) / u_i,   exact if rows are means of rows of points.
 
+After maps that depend on the set, such as a rotation to its axes, other points are added with the mean weight, which
+gives the sensitivity curve (Tukey 1977; Hampel et al., Robust statistics, 1986):
+
+    IF(x) ~ (n + 1) (f(P with x) - f(P)).
+
 Distances of sequences depend little on a single symbol, so windows W of several lengths are left out as well
 (occlusion; Zeiler, Fergus 2014). The influence is the least-squares solution of
 
@@ -55,12 +60,16 @@ def point_influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | 
 
     ``gradient`` (m, k) is the derivative of k functions with respect to the row; ``at`` is relative to the origin of
     ``one``. The weighted mean over the points of the set is zero. A method ``influence(one, at, gradient)`` of the
-    fitted parameters returns these values up to an additive constant per column; without it, ``at`` raises ValueError.
+    fitted parameters returns these values up to an additive constant per column; without it, ``at`` raises ValueError
+    unless the parameters have ``adds_points``.
     """
     if hasattr(parameters, "influence"):
         of_points = parameters.influence(one, one.relative, gradient)
         result = of_points if at is None else parameters.influence(one, at, gradient)
         return np.asarray(result - weight_fractions(one) @ of_points)
+    if at is not None and getattr(parameters, "adds_points", False):
+        own = _sensitivity_curve(parameters, one, gradient, one.relative)
+        return _sensitivity_curve(parameters, one, gradient, at) - weight_fractions(one) @ own
     if at is not None:
         raise ValueError(
             f"{type(parameters.spec).__name__} has no known derivative, which is required for points outside the set. "
@@ -93,6 +102,26 @@ def _leave_out_influences(parameters: Any, one: SampleSets, gradient: F64) -> F6
     else:
         influence[starts] = changes / u[starts, None]
     return influence
+
+
+def _sensitivity_curve(parameters: Any, one: SampleSets, gradient: F64, at: F32) -> F64:
+    """Return n + 1 times the change (q, k) of the functions if a point of mean weight is added at each place."""
+    n, row = one.n_points, parameters.embed(one).astype(np.float64)
+    weights = None if one.weights is None else one.weights.reshape(-1)
+    changes = []
+    step = max(1, POINTS_PER_BATCH // n)
+    for first in range(0, len(at), step):
+        places = at[first : first + step]
+        points = np.empty((len(places), n + 1, at.shape[1]), np.float32)
+        points[:, :n], points[:, n] = one.relative, places
+        new_weights = None
+        if weights is not None:
+            new_weights = np.tile(np.append(weights, weights.mean(dtype=np.float64)), len(places))
+            new_weights = new_weights.astype(np.float32)
+        offsets = np.arange(len(places) + 1) * (n + 1)
+        sets = SampleSets._trusted(points.reshape(-1, at.shape[1]), offsets, new_weights, None, one.origin)
+        changes.append((parameters.embed(sets) - row) @ gradient)
+    return (n + 1) * np.concatenate(changes)
 
 
 def _windows(n: int, lengths: Sequence[int]) -> tuple[I64, I64]:

@@ -96,6 +96,7 @@ MIN_TIED_SHARE = (
     0.5  # minimum share of equal consecutive values of a sorted column, if sets are scans of a grid
 )
 MAX_ORDER_SETS = 64  # sets that decide whether points are ordered
+MAX_PROFILE_SIZE = 2048  # maximum mean number of points per set for distance profiles, which take n^2 steps
 MAX_TREE_DIMS = 256  # each dimension has nine columns of summaries
 MAX_REFERENCE_SETS, MAX_REFERENCE_STRINGS = 512, 1024  # reference sets and strings for distances
 # Strings are aligned if the 5 % and 95 % quantiles of their lengths differ by at most this fraction of the median.

@@ -20,7 +20,6 @@ from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
 from dkdist.auto._tuning import WIDTH_FACTORS
 from dkdist.auto.representations import Representation, fit_spec
-from dkdist.embeddings.set_pca import SetPCA
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import squared_distances
 from dkdist.sets import SampleSets
@@ -92,7 +91,7 @@ class Views:
 def fit_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
     """Fit representations to a sample, without standardisation; equal parameters share a leaf."""
     leaves: dict[Any, int] = {}
-    maps: dict[str, tuple[SetPCA, SampleSets]] = {}
+    maps: dict[str, tuple[Any, SampleSets]] = {}
     views = []
     for entry in entries:
         mapped_sample = sample
@@ -112,8 +111,8 @@ def fit_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
 
 
 def _fit_map(
-    maps: dict[str, tuple[SetPCA, SampleSets]], set_map: SetPCA, sample: SampleSets
-) -> tuple[SetPCA, SampleSets]:
+    maps: dict[str, tuple[Any, SampleSets]], set_map: Any, sample: SampleSets
+) -> tuple[Any, SampleSets]:
     """Return a fitted map of sets and the mapped sample; equal maps are fitted once."""
     if (key := repr(set_map)) not in maps:
         maps[key] = set_map, set_map.fit_transform(sample)

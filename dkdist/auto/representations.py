@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from dkdist._base.domains import symmetric_bounds
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.params import Params
 from dkdist._numba.arrays import F32, F64
@@ -25,6 +26,7 @@ from dkdist.auto._tuning import (
     MAX_MEAN_LENGTH,
     MAX_MEAN_SIZE,
     MAX_POSITION_COLUMNS,
+    MAX_PROFILE_SIZE,
     MAX_REFERENCE_SETS,
     MAX_REFERENCE_STRINGS,
     MAX_TREE_DIMS,
@@ -43,6 +45,7 @@ from dkdist.embeddings.mapped_embedding import MappedEmbeddingSpec
 from dkdist.embeddings.moments import MomentEmbedding
 from dkdist.embeddings.ngrams import NGramEmbedding
 from dkdist.embeddings.positions import PositionEmbedding
+from dkdist.embeddings.rotations import DistanceProfiles, PrincipalAxes
 from dkdist.embeddings.set_pca import SetPCA
 from dkdist.embeddings.summary import SummaryEmbedding
 from dkdist.embeddings.transformer import TransformerParams
@@ -84,7 +87,7 @@ class Representation:
     standardised: bool = False
     baseline: bool = False
     images: tuple[Element, ...] = ()
-    before: SetPCA | None = None
+    before: SetPCA | PrincipalAxes | DistanceProfiles | None = None
     paired: bool = False
     tree_seed: int | None = None  # seed of bagged trees; None: kernel ridge regression
 
@@ -234,6 +237,30 @@ def _symmetric(sample: SampleSets, seed: int) -> Candidates:
     yield Representation("symmetric", f"Hellinger, {name}", embedding, images=axis_group(symmetry, d, axes))
 
 
+def _rotations(sample: SampleSets, seed: int) -> Candidates:
+    d, axes = sample.n_dims, PrincipalAxes()
+    if d not in (2, 3):
+        yield Omission("rotation", "only for 2 and 3 dimensions")
+        return
+    low, high = symmetric_bounds(axes.fit(sample).transform(sample))
+    if max(high) == 0:
+        yield Omission("rotation", "the points of each set are equal")
+        return
+    if sample.sizes.mean() <= MAX_PROFILE_SIZE:
+        embedding: SetEmbedding = SlicedWassersteinEmbedding(random_state=seed)
+        name = "sliced Wasserstein of distance profiles"
+        yield Representation("rotation", name, embedding, before=DistanceProfiles())
+    # Averages over reflections do not depend on the signs of axes, which are random without skewness.
+    images = axis_group("reflections", d, range(d))
+    # The narrowest bandwidth would be selected by chance too often (tests/golden/test_accuracies.py).
+    h = BANDWIDTHS[d - 1]
+    embedding = DivergenceEmbedding(
+        "hellinger", bandwidth=h, n_basis=N_BASIS_BY_BANDWIDTH[h][d - 1], domain=(low, high), outside="clip"
+    )
+    name = f"Hellinger along principal axes, bandwidth {h:g}"
+    yield Representation("rotation", name, embedding, images=images, before=axes)
+
+
 def _sliced(sample: SampleSets, seed: int) -> Candidates:
     yield Representation(
         "sliced-wasserstein", "sliced Wasserstein", SlicedWassersteinEmbedding(random_state=seed)
@@ -338,16 +365,16 @@ def _trees(sample: SampleSets, seed: int) -> Candidates:
 
 RepresentationMaker = Callable[[SampleSets, int], Candidates]
 POINT_MAKERS: tuple[RepresentationMaker, ...] = (
-    _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric, _set_distances,
-    _trees,
+    _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric, _rotations,
+    _set_distances, _trees,
 )  # fmt: skip
 ORDERED_MAKERS: tuple[RepresentationMaker, ...] = (_windows, _time_warping)
 ORDERED_FAMILIES = ("windows", "dtw")
 TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _positions, _edit_distances)
 FAMILIES = (
-    "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
-    "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
-    "windows", "positions",
+    "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "rotation",
+    "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "windows", "dtw", "trees", "levenshtein", "ngrams",
+    "positions",
 )  # fmt: skip
 
 

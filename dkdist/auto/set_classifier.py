@@ -37,17 +37,18 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     Compares representations by kernel ridge regression, also tries bagged trees, and averages candidates that
     complement each other. Representations of points: sizes, means, moments, Hellinger distances of densities (joint, by
-    dimension, or with symmetries of the axes), sliced Wasserstein distances and kernel means; for ordered points
-    dynamic time warping; for strings edit distances, n-grams and positions. The whole selection is repeated without
-    each outer fold, and reported scores use only predictions for these folds.
+    dimension, or with symmetries of the axes), sliced Wasserstein distances and kernel means; in two and three
+    dimensions principal axes and distance profiles, which rotations do not change; for ordered points filters of
+    windows and dynamic time warping; for strings edit distances, n-grams and positions. The whole selection is repeated
+    without each outer fold, and reported scores use only predictions for these folds.
 
     Parameters
     ----------
     candidates : "auto" or list, default="auto"
         Families to try: "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric",
-        "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
-        "positions" (aligned strings: 90 % of the lengths within 10 % of the median); or embeddings and other
-        transformers of sets. Baselines are always tried.
+        "rotation", "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "windows", "dtw" (ordered points),
+        "trees", "levenshtein", "ngrams", "positions" (aligned strings: 90 % of the lengths within 10 % of the median);
+        or embeddings and other transformers of sets. Baselines are always tried.
     class_weight : None, "balanced" or dict, default=None
         As in scikit-learn; "balanced" gives all classes the same total weight.
     scoring : str, callable or None, default=None

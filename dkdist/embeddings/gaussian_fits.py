@@ -30,7 +30,7 @@ def check_shrinkage(shrinkage: Any) -> float | None:
     """Return the fraction of mu I, or None for that of Ledoit and Wolf."""
     if isinstance(shrinkage, str) and shrinkage == LEDOIT_WOLF:
         return None
-    if not isinstance(shrinkage, bool) and isinstance(shrinkage, Real) and 0 <= float(shrinkage) <= 1:
+    if not isinstance(shrinkage, bool) and isinstance(shrinkage, Real) and 0 <= shrinkage <= 1:  # type: ignore[operator]
         return float(shrinkage)
     raise ValueError(f"shrinkage must be {LEDOIT_WOLF!r} or a number from 0 to 1; got {shrinkage!r:.200}")
 

@@ -9,6 +9,8 @@ symmetry are equivalent. Symmetries of a box are reflections about its centre an
 
 written as signed permutations: an element is a tuple of numbers +-(p(j) + 1), one per axis. The identity is the first
 element of a group. Features are summed one element at a time, which bounds memory.
+
+Rotations by any angle need no mean: `InvariantFeatures("rotation")` embeds distances within a set, which they keep.
 """
 
 from __future__ import annotations
@@ -22,20 +24,25 @@ import numpy as np
 from sklearn.base import clone
 
 from dkdist._base.domains import data_domain
-from dkdist._base.embedding import SetEmbedding
+from dkdist._base.embedding import SetEmbedding, set_fit_attributes
 from dkdist._base.influence import point_influences
-from dkdist._base.inputs import SetsLike, cached_summaries, check_sets
+from dkdist._base.inputs import NO_POSITIONS, Sets, SetsLike, cached_summaries, check_sets
 from dkdist._base.parameter_checks import check_choice, median_seed
 from dkdist._base.params import Domain, FittedParams, Params
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.serialization import serializable
-from dkdist.embeddings._tuning import MAX_AXES_BY_GROUP, MAX_GROUP_ORDER
+from dkdist.embeddings._tuning import MAX_AXES_BY_GROUP, MAX_GROUP_ORDER, PROFILE_BANDWIDTH
+from dkdist.embeddings.divergence import DivergenceEmbedding
+from dkdist.embeddings.mapped_embedding import MappedEmbeddingSpec
+from dkdist.embeddings.rotations import DistanceProfiles
+from dkdist.io.lazy_sets import LazySets
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures, median_rows
 from dkdist.sets import SampleSets
 
 Element = tuple[int, ...]
 
 GROUPS = ("reflections", "permutations", "all")
+ROTATION = "rotation"
 
 
 def axis_group(word: str, d: int, axes: Sequence[int]) -> tuple[Element, ...]:
@@ -213,8 +220,10 @@ class InvariantFeatures(SetEmbedding):
 
     Parameters
     ----------
-    embedding : embedding of sets
-        `DivergenceEmbedding`, `L2Embedding`, `MeanEmbedding`, ...; cloned before it is fitted.
+    embedding : embedding of sets, or "rotation"
+        `DivergenceEmbedding`, `L2Embedding`, `MeanEmbedding`, ...; cloned before it is fitted. "rotation": rows that do
+        not change if a set is shifted, rotated by any angle or reflected, in any dimension: Hellinger densities of each
+        column of `DistanceProfiles`. The other parameters, except on_error, then keep their defaults.
     features : RandomFourierFeatures or None, default=None
         Features of the rows of the embedding. None averages the rows themselves. For `MeanEmbedding` and `L2Embedding`
         the result is the embedding of the symmetrised distribution; for other embeddings it loses information.
@@ -231,17 +240,20 @@ class InvariantFeatures(SetEmbedding):
     Attributes
     ----------
     embedding_, features_ : fitted clones
-    spec_ : InvariantSpec
+        For "rotation", ``embedding_`` is the embedding of the profiles.
+    spec_ : InvariantSpec, or MappedEmbeddingSpec for "rotation"
         Fitted parameters.
     n_symmetries_ : int
-        Order of the group: 2^k reflections, k! permutations, 2^k k! of both, for k axes.
+        Order of the group: 2^k reflections, k! permutations, 2^k k! of both, for k axes. 1 for "rotation", which needs
+        no mean.
     n_features_in_, skipped_
         As in `DivergenceEmbedding`.
 
     Raises
     ------
     ValueError
-        For unknown symmetries, axes that the points do not have, or a group of more than 1,024 elements.
+        For unknown symmetries, axes that the points do not have, a group of more than 1,024 elements, or features,
+        symmetries or axes with "rotation".
     SampleSetError, StoreFormatError
         As in the embedding.
 
@@ -264,6 +276,10 @@ class InvariantFeatures(SetEmbedding):
     >>> mirrored = [1 - x for x in sets]
     >>> bool(np.allclose(model.transform(sets), model.transform(mirrored), atol=1e-4))
     True
+    >>> model = dk.InvariantFeatures("rotation").fit(sets)
+    >>> rotated = [x @ [[0.6, 0.8], [-0.8, 0.6]] for x in sets]
+    >>> bool(np.allclose(model.transform(sets), model.transform(rotated), atol=1e-4))
+    True
     """
 
     _label = "invariant_features"
@@ -284,6 +300,8 @@ class InvariantFeatures(SetEmbedding):
 
     def fit(self, X: SetsLike, y: Any = None) -> InvariantFeatures:
         """Fit embedding and features on the sets X in one pass. ``y`` is ignored."""
+        if isinstance(self.embedding, str):
+            return self._fit_rotation(check_sets(X))
         _require_types(self.embedding, self.features)
         sets = check_sets(X)
         elements = self._elements(sets.n_dims)
@@ -301,6 +319,25 @@ class InvariantFeatures(SetEmbedding):
         features = None if self.features is None else self.features_.spec_
         self.spec_ = InvariantSpec(embedding.spec_, features, elements, box)
         self.n_symmetries_ = len(elements)
+        return self
+
+    def _fit_rotation(self, sets: Sets) -> InvariantFeatures:
+        check_choice("embedding", self.embedding, (ROTATION,))
+        if (self.features, self.symmetries, self.axes) != (None, GROUPS[0], None):
+            raise ValueError(
+                f"features, symmetries and axes must have their defaults with embedding={ROTATION!r}; got "
+                f"features={self.features!r}, symmetries={self.symmetries!r}, axes={self.axes!r}. Put "
+                "RandomFourierFeatures after it in a pipeline, or pass an embedding of sets."
+            )
+        profiles = DistanceProfiles().fit(sets).spec_
+        embedding = DivergenceEmbedding(
+            "hellinger", bandwidth=PROFILE_BANDWIDTH, structure="marginal", on_error=self.on_error
+        )
+        embedding.fit(sets.mapped(profiles) if isinstance(sets, LazySets) else profiles.apply(sets))
+        set_fit_attributes(self, sets, NO_POSITIONS, "")
+        self.skipped_ = embedding.skipped_
+        self.embedding_, self.features_, self.n_symmetries_ = embedding, None, 1
+        self.spec_ = MappedEmbeddingSpec((profiles,), embedding.spec_)
         return self
 
     def _elements(self, d: int) -> tuple[tuple[int, ...], ...]:
@@ -347,7 +384,7 @@ def _has_fixed_domain(embedding: Any) -> bool:
 def _require_types(embedding: Any, features: Any) -> None:
     if not isinstance(embedding, SetEmbedding):
         raise TypeError(
-            f"embedding must be an embedding of sets, such as DivergenceEmbedding; got {embedding!r}"
+            f"embedding must be an embedding of sets, such as DivergenceEmbedding, or {ROTATION!r}; got {embedding!r}"
         )
     if features is not None and not isinstance(features, RandomFourierFeatures):
         raise TypeError(f"features must be RandomFourierFeatures or None; got {features!r}")

@@ -37,6 +37,10 @@ class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
             sets = step.apply(sets)
         return sets
 
+    def permuted_columns(self, element: tuple[int, ...]) -> Any:
+        """Return the column order that gives the row of the image of the mapped set under a symmetry, or None."""
+        return self.embedding.permuted_columns(element)
+
     def require(self, sets: SampleSets, first: int) -> None:
         """Raise the errors of the embedding for invalid sets; ``first`` is the position of the first set."""
         if type(self.embedding).require is not Params.require:
@@ -48,6 +52,8 @@ class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
 
 class MappedEmbedding(FittedParams[MappedEmbeddingSpec]):
     """Fitted embedding after set maps, without `influence`, because the maps may depend on the set."""
+
+    adds_points = True  # influence of other points, by adding them to the set
 
     def __init__(self, spec: MappedEmbeddingSpec) -> None:
         self.spec = spec

@@ -56,6 +56,10 @@ class SetMapSpec:
         """Return the names of the output dimensions, given the names of the input dimensions."""
         return names
 
+    def apply(self, sets: SampleSets) -> SampleSets:
+        """Return the transformed sets, float32 with origin 0; weights, ids and targets are kept."""
+        raise NotImplementedError
+
     def for_chunks(self, pieces: Iterator[SampleSets], n_points: int) -> Any:
         """Return the map for one set that is read in pieces."""
         return self

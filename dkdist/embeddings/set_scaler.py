@@ -125,27 +125,28 @@ class ScalerSpec(SetMapSpec):
 class SingleSetMap(SetMapSpec):
     """Map of one set that is read in pieces, with statistics from a sample of the whole set."""
 
-    spec: ScalerSpec
+    spec: Any  # its method ``apply(sets, sample)`` computes statistics from the sample
     sample: SampleSets
 
     @property
     def label(self) -> str:
         """Name in the repr of views."""
-        return self.spec.label
+        return str(self.spec.label)
 
     @property
     def token(self) -> str:
         """Hash of the parameters, which does not depend on the set."""
-        return self.spec.token
+        return str(self.spec.token)
 
     @property
     def n_features(self) -> int:
-        """Dimension d of the points."""
-        return self.spec.n_features
+        """Dimension of the transformed points."""
+        return int(self.spec.n_features)
 
     def apply(self, sets: SampleSets) -> SampleSets:
-        """Return a scaled piece of the set."""
-        return self.spec.apply(sets, self.sample)
+        """Return a transformed piece of the set."""
+        mapped: SampleSets = self.spec.apply(sets, self.sample)
+        return mapped
 
 
 def subsample_sets(sets: SampleSets) -> SampleSets:
@@ -159,7 +160,7 @@ def subsample_sets(sets: SampleSets) -> SampleSets:
     return sets._of_rows(rows, edges)
 
 
-def subsample_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: int) -> SampleSets:
+def subsample_pieces(spec: SetMapSpec, pieces: Iterator[SampleSets], n_points: int) -> SampleSets:
     """Subsample one set that is read in pieces; return one set."""
     fraction, start, parts = sample_size(spec.n_dims) / n_points, 0, list[SampleSets]()
     for piece in pieces:

@@ -65,9 +65,9 @@ def explain(
     Parameters
     ----------
     model : fitted pipeline, search over pipelines, SetClassifier or SetRegressor
-        A pipeline of `SetScaler` and `SetPCA` (optional), one embedding of sets (of `dkdist` or your own),
-        `RandomFourierFeatures` and StandardScaler (optional), and a linear learner such as `IncrementalRidge` or
-        `IncrementalSGDClassifier`.
+        A pipeline of `SetScaler`, `SetPCA`, `PrincipalAxes` and `DistanceProfiles` (all optional), one embedding of
+        sets (of `dkdist` or your own), `RandomFourierFeatures` and StandardScaler (optional), and a linear learner such
+        as `IncrementalRidge` or `IncrementalSGDClassifier`.
     sets : sets
         A `SetStore` is read block by block.
     by : {"point", "dimension"}, default="point"
@@ -124,11 +124,12 @@ def explain(
     lie in the class of P. The result is exact if rows are means over points
     (`MeanEmbedding`, `L2Embedding`, ``MomentEmbedding(1)``) and the learner is linear in them: c_i = u_i coef .
     row(x_i) for any background. Other rows are linearised in the points, by exact derivatives of densities,
-    histograms, moments, and quantiles of projections. For other embeddings (such as distances, or any after a
-    `SetScaler` with per_set=True) every point is removed once, and the change of the row replaces the derivative. The
-    contribution of a point is then small if similar points exist, because its removal changes no distance. The sum is
-    always exact. A point outside the domain is clipped to its boundary. Members that are step functions, such as trees,
-    assign jumps on the path to the feature that crosses a threshold; their influence at places is 0.
+    histograms, moments, and quantiles of projections. For other embeddings (such as distances, or any after
+    `PrincipalAxes`, `DistanceProfiles` or a `SetScaler` with per_set=True) every point is removed once, and the change
+    of the row replaces the derivative. The contribution of a point is then small if similar points exist, because its
+    removal changes no distance. After `PrincipalAxes` and `DistanceProfiles`, points ``at`` are added instead. The sum
+    is always exact. A point outside the domain is clipped to its boundary. Members that are step functions, such as
+    trees, assign jumps on the path to the feature that crosses a threshold; their influence at places is 0.
 
     *Dimensions.* Shapley values of the game v(S): the mean prediction, over background sets R, of sets with columns S
     of P and the other columns of R, whose points are paired at random (for series in order). R is resampled to the

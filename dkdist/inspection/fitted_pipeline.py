@@ -21,8 +21,9 @@ from dkdist._base.embedding import SetEmbedding, check_fitted_sets
 from dkdist._base.inputs import Sets
 from dkdist._numba.arrays import F32, F64
 from dkdist.embeddings.mapped_embedding import MappedEmbeddingSpec
+from dkdist.embeddings.rotations import DistanceProfiles, PrincipalAxes
 from dkdist.embeddings.set_pca import SetPCA
-from dkdist.embeddings.set_scaler import SetScaler
+from dkdist.embeddings.set_scaler import ScalerSpec, SetScaler
 from dkdist.inspection.set_function import SetFunction
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures
 from dkdist.linear.problems import LinearLearner
@@ -104,11 +105,9 @@ class Subject:
 
     @property
     def scales_each_set(self) -> bool:
-        """Whether each set is scaled by its own points."""
-        return any(
-            isinstance(spec, MappedEmbeddingSpec) and spec.has_per_set_map
-            for spec in (term.spec for term in self.function.terms)
-        )
+        """Whether a `SetScaler` scales each set by its own points."""
+        specs = [term.spec for term in self.function.terms if isinstance(term.spec, MappedEmbeddingSpec)]
+        return any(isinstance(step, ScalerSpec) and step.per_set for spec in specs for step in spec.maps)
 
     def to_function(self, prediction: F64) -> F64:
         """Return a prediction (k,) in units of the function."""
@@ -122,8 +121,8 @@ class Subject:
 
 Step = tuple[str, Any]
 EXPECTED_STEPS = (
-    "SetScaler and SetPCA (or none), one embedding of sets, RandomFourierFeatures and StandardScaler (or none of "
-    "them), and a linear learner of dkdist"
+    "SetScaler, SetPCA, PrincipalAxes and DistanceProfiles (or none), one embedding of sets, RandomFourierFeatures and "
+    "StandardScaler (or none of them), and a linear learner of dkdist"
 )
 
 
@@ -174,7 +173,7 @@ def _split_steps(steps: list[Step]) -> tuple[list[Any], Any, tuple[Any, ...], An
             f"model must have one embedding of sets; got {len(positions)}. Expected {EXPECTED_STEPS}."
         )
     position = positions[0]
-    _check_step_types(steps[:position], (SetScaler, SetPCA))
+    _check_step_types(steps[:position], (SetScaler, SetPCA, PrincipalAxes, DistanceProfiles))
     _check_step_types(steps[position + 1 : -1], ROW_MAPS)
     _check_step_types(steps[-1:], LinearLearner)
     scalers, maps = ([step for _, step in part] for part in (steps[:position], steps[position + 1 : -1]))

@@ -33,8 +33,7 @@ from dkdist._utils.memory_budget import require_memory
 from dkdist._utils.serialization import REGISTRY, field_names, registered_name
 from dkdist.distances.distance_embedding_params import DistanceSpec, Landmarks
 from dkdist.embeddings.function import FunctionParams, NamedFunction
-from dkdist.embeddings.set_pca import ComponentsSpec
-from dkdist.embeddings.set_scaler import ScalerSpec
+from dkdist.embeddings.set_pca import SetMapSpec
 from dkdist.embeddings.structure import FeatureUnionParams
 from dkdist.kernels.mean_embedding_params import RandomMeanSpec
 from dkdist.kernels.random_fourier_params import FourierSpec
@@ -115,7 +114,7 @@ def require_working(name: str, spec: Any) -> None:
 
 def _test_row(spec: Any) -> Any:
     """Return the row (1, n_features) of the centre of the domain; None if the type of points is unknown."""
-    if isinstance(spec, (ScalerSpec, ComponentsSpec)):
+    if isinstance(spec, SetMapSpec):
         return spec.apply(_one_point(np.zeros(spec.n_dims))).relative
     parameters = spec.materialize()
     if isinstance(spec, FourierSpec):

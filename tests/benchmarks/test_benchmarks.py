@@ -443,3 +443,9 @@ def test_two_sample_tests_are_compared(tmp_path: Path) -> None:
     assert all(share <= 0.25 for share in figures["level"].values())
     assert [row["n"] for row in figures["cost"]] == [1000, 10_000]
     assert all(row["seconds"] > 0 for row in figures["cost"])
+
+
+def test_rotation_candidates_are_more_accurate_on_rotated_solids(tmp_path: Path) -> None:
+    row = run("rotations.py", output=tmp_path / "rotations.json")["solids 0"]
+    accuracy = {name: value for name, (value, _) in row.items()}
+    assert min(accuracy["with"], accuracy["by name"]) > accuracy["without"] + 0.1

@@ -491,6 +491,8 @@ CALLS: dict[str, Call] = {
     "PseudoEuclidean": _estimator_call(dk.PseudoEuclideanEmbedding, SQUARE, y=None),
     "RandomFourierFeatures": _estimator_call(dk.RandomFourierFeatures, ROWS, n_components=8),
     "SetPCA": _estimator_call(dk.SetPCA, SETS),
+    "PrincipalAxes": _estimator_call(dk.PrincipalAxes, SETS),
+    "DistanceProfiles": _estimator_call(dk.DistanceProfiles, SETS),
     "SetScaler": _estimator_call(dk.SetScaler, SETS),
     "SetColumns": _estimator_call(dk.SetColumns, LABELLED, columns=["age"]),
     "CoresetThinning": _estimator_call(dk.CoresetThinning, SETS, size=3),

@@ -165,6 +165,8 @@ KINDS = {
     "uniform": _model(lambda: dk.DivergenceEmbedding(nodes="uniform", n_nodes=20, random_state=0)),
     "thinning": _model(lambda: dk.CoresetThinning(2, sigma=1.0, random_state=0)),
     "components": _model(lambda: dk.SetPCA(1)),
+    "profiles": _model(lambda: dk.DistanceProfiles(2)),
+    "rotation": _model(lambda: dk.InvariantFeatures("rotation")),
     "scaler": _model(lambda: dk.SetScaler()),
     "ranks": _model(lambda: dk.SetScaler("quantile")),
     "nearest": _model(lambda: dk.NearestSets(2), "kneighbors", ROWS),

@@ -25,6 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:worker .* has not answered:Runti
 MAX_ARCHIVE_BYTES = 500_000
 RUNS = [(name, form) for form in ALL_FORMS for name, case in CASES.items() if form in case.forms]
 WITHOUT_CASES = {
+    "DistanceProfiles": "compared with SciPy in tests/embeddings/test_rotations.py",
+    "PrincipalAxes": "compared with NumPy in tests/embeddings/test_rotations.py",
     "GaussianDivergence": "compared with integrals and POT in tests/pairs/test_gaussian_divergences.py",
     "PositionEmbedding": "compared with scikit-learn in tests/embeddings/test_positions.py",
     "SampleSetError": "an error; tests/base/test_bad_sets.py",
