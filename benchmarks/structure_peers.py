@@ -54,7 +54,7 @@ LOCALES = (
     "cs_CZ", "da_DK", "de_DE", "en_GB", "es_ES", "fi_FI", "fr_FR", "hu_HU", "it_IT", "nl_NL", "pl_PL", "pt_PT", "ro_RO",
     "sv_SE", "tr_TR",
 )  # fmt: skip
-MAX_DTW_CELLS = 2e11  # cells of the alignments of all pairs; about five minutes
+MAX_DTW_CELLS = 3e10  # cells of the alignments of all pairs; about five minutes
 
 
 @dataclass(frozen=True)

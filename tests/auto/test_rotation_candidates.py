@@ -15,7 +15,8 @@ from dkdist.auto.representations import representations
 
 def rotation_names(sets: Any) -> list[str]:
     sample = dk.SampleSets.from_arrays(sets)
-    return [entry.name for entry in representations(sample, ["rotation"], 0) if entry.family == "rotation"]
+    entries, _ = representations(sample, None, 0, False)
+    return [entry.name for entry in entries if entry.family == "rotation"]
 
 
 def shapes(n: int, seed: int) -> tuple[list[Any], Any]:
@@ -50,7 +51,7 @@ def test_rotations_are_candidates_in_the_plane_and_in_space() -> None:
 
 def test_planes_in_space_do_not_spread_rounding_errors() -> None:
     flat = [x @ [[1, 0, 0], [0, 0.6, 0.8]] for x in np.random.default_rng(0).normal(size=(6, 20, 2))]
-    entries = representations(dk.SampleSets.from_arrays(flat), ["rotation"], 0)
+    entries, _ = representations(dk.SampleSets.from_arrays(flat), ["rotation"], 0, False)
     domains = [entry.embedding.domain for entry in entries if entry.images]  # type: ignore[union-attr]
     for low, high in domains:
         assert high[2] == pytest.approx(1e-3 * high[0], rel=1e-5)
