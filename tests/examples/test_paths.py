@@ -16,7 +16,7 @@ PAGES = (
     "pyproject.toml",
     *sorted((ROOT / "docs").glob("*.md")),
 )
-FOLDERS = (".", "dkdist", "docs", "deploy")  # paths are relative to one of these
+FOLDERS = (".", "dkdist", "docs", "deploy", "benchmarks/papers")  # paths are relative to one of these
 FOLDER = r"\b(?:dkdist|tests|docs|benchmarks|examples|deploy|changes)/[\w./-]*"
 FILE = r"[\w./-]*\w\.(?:pyi?|md|png|sh|toml|yaml)\b"
 EXAMPLE_PATHS = {

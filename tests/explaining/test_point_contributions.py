@@ -20,7 +20,7 @@ from dkdist._base.influence import point_influences
 
 N = 25  # points of a set whose weights are changed
 
-UNWEIGHTED = ("dtw-3", "hausdorff-2", "nystroem-dtw-3", "own-distance-2")
+UNWEIGHTED = ("dtw-3", "hausdorff-2", "nystroem-dtw-3", "own-distance-2", "windows-1", "windows-3")
 # high frequencies of log p need tiny steps
 FAST = (
     "total-variation-2",
