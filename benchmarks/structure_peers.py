@@ -20,8 +20,9 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +83,18 @@ def split(name: str, sets: list[Any], y: Any, train_size: Any, quick: bool, peer
 
 
 def series_tasks(quick: bool) -> Iterator[Task]:
-    """Yield the problems of aeon."""
+    """Yield the problems of aeon, and those of the papers."""
     datasets = importlib.import_module("aeon.datasets")
-    folder = Path(datasets.__file__).parent / "data"
     for name in SERIES[3:5] if quick else SERIES:
-        parts = []
+        stem = Path(datasets.__file__).parent / "data" / name / name
+        parts, padded = [], []
         for part in ("TRAIN", "TEST"):
-            values, labels = datasets.load_from_ts_file(str(folder / name / f"{name}_{part}.ts"))
+            values, labels = datasets.load_from_ts_file(f"{stem}_{part}.ts")
             parts += [[np.asarray(one, np.float64).T for one in values], np.asarray(labels)]
+            if Path(f"{stem}_eq_{part}.ts").exists():  # aeon's version of equal lengths
+                padded.append(datasets.load_from_ts_file(f"{stem}_eq_{part}.ts")[0])
         cells = len(parts[0]) * len(parts[2]) * np.mean([len(x) for x in parts[0]]) ** 2
-        peers: dict[str, Peer] = {"MiniRocket": mini_rocket}
+        peers: dict[str, Peer] = {"MiniRocket": partial(mini_rocket, padded=padded)}
         if cells < MAX_DTW_CELLS:
             peers["1-NN, time warping"] = nearest_by_time_warping
         yield Task(name, *parts, peers)
@@ -100,18 +103,15 @@ def series_tasks(quick: bool) -> Iterator[Task]:
         yield Task(name, list(data.train), data.y, list(data.test), data.y_test, {"MiniRocket": mini_rocket})
 
 
-def as_aeon(series: list[np.ndarray]) -> Any:
-    """Return an array (n, d, T) for series of equal length, otherwise padded by their last values."""
-    length = max(len(x) for x in series)
-    return np.stack([np.pad(x, ((0, length - len(x)), (0, 0)), mode="edge").T for x in series])
-
-
-def mini_rocket(train: Any, y: np.ndarray, test: Any) -> np.ndarray:
-    """Predict by MiniRocket, with all series padded to the longest one."""
+def mini_rocket(train: Any, y: np.ndarray, test: Any, padded: Sequence[Any] = ()) -> np.ndarray:
+    """Predict by MiniRocket from ``padded`` arrays (n, d, T) of both parts, by default padded by their last values."""
     classifiers = importlib.import_module("aeon.classification.convolution_based")
-    both = as_aeon([*train, *test])
-    model = classifiers.MiniRocketClassifier(random_state=0).fit(both[: len(train)], y)
-    return np.asarray(model.predict(both[len(train) :]))
+    length = max(len(x) for x in [*train, *test])
+    parts = padded or [
+        np.stack([np.pad(x, ((0, length - len(x)), (0, 0)), mode="edge").T for x in part])
+        for part in (train, test)
+    ]
+    return np.asarray(classifiers.MiniRocketClassifier(random_state=0).fit(parts[0], y).predict(parts[1]))
 
 
 def nearest_by_time_warping(train: Any, y: np.ndarray, test: Any) -> np.ndarray:
