@@ -292,8 +292,7 @@ def _windows(sample: SampleSets, seed: int) -> Candidates:
     if sample.weights is not None:
         yield Omission("windows", "points have weights")
         return
-    name = "filters of windows"
-    yield Representation("windows", name, SeriesWindowEmbedding(random_state=seed), standardised=True)
+    yield Representation("windows", "filters of windows", SeriesWindowEmbedding(random_state=seed))
 
 
 def _time_warping(sample: SampleSets, seed: int) -> Candidates:

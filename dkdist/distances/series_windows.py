@@ -118,8 +118,7 @@ class SeriesWindowEmbedding(SetEmbedding):
     Each series becomes a set of windows: K = ``window_length`` points that are a = 1, 2, 4, ... points apart. A
     filter is a random direction u of windows. A row holds, for each dilation and filter, the fractions of windows w
     with u . w above Q thresholds, which are quantiles of u . w over windows of `fit`. Rows depend on local shapes and
-    not on their positions. A linear classifier on standardised columns is accurate for series that differ in local
-    shapes.
+    not on their positions. A linear classifier on the rows is accurate for series that differ in local shapes.
 
     Parameters
     ----------
