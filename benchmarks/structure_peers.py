@@ -256,7 +256,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
             for task in TASKS[part](arguments.quick):
                 rows[task.name] = evaluate(task)
         except (ImportError, FileNotFoundError) as error:
-            print(f"{part}: skipped, {error}. Packages: pip install 'dkdist[peers]'.")
+            print(f"{part}: skipped, {str(error).rstrip('.')}. Packages: pip install 'dkdist[peers]'.")
         report[part] = rows
         if part == "series" and rows:
             report["series_summary"] = compare_series(rows)
