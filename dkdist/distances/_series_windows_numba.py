@@ -15,7 +15,7 @@ import numpy as np
 from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import f32
 
-TILE_POINTS = 512  # outputs of a tile fit the L1 cache; its loops over points are vectorized
+TILE_POINTS = 512  # 4 KiB of outputs fit the L1 cache (benchmarks/machine_rates.py); results do not depend on it
 
 
 @jit(FMA)
