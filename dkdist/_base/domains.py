@@ -33,7 +33,8 @@ REACH_PER_QUANTILE = 4 / ndtri(0.5 + QUANTILE_LEVELS / 2)
 # fraction in fit. Lower values would warn about ordinary samples (tests/base/test_domains.py).
 MIN_ORDINARY_FRACTION, ORDINARY_FRACTION_RATIO = 0.05, 3
 
-MIN_WIDTH_RATIO = 1e-3  # width of a symmetric box relative to its maximum (tests/auto/test_rotation_candidates.py)
+# Width of a symmetric box relative to its maximum (tests/auto/test_rotation_candidates.py).
+MIN_WIDTH_RATIO = 1e-3
 
 
 class DomainEmbedding(SetEmbedding):

@@ -35,9 +35,8 @@ MAX_NGRAM_COEFFICIENTS = 2**22  # of all classes: 32 MiB for each penalty
 # Penalties of ridge regression on n-grams, tried until the loss increases: smaller ones take more iterations. The best
 # ones are 1 for names and 0.3 for chain codes of digits (2026-11).
 SPARSE_PENALTIES = (10.0, 3.0, 1.0, 0.5, 0.25, 0.1, 0.03)
-SPARSE_RIDGE_TOL = (
-    1e-3  # conjugate gradients: 27,000 names have the same accuracy with 1e-4, in 1.4 times the time
-)
+# Conjugate gradients: 27,000 names have the same accuracy with 1e-4, in 1.4 times the time (2026-11, 2 cores).
+SPARSE_RIDGE_TOL = 1e-3
 
 # Strings, random features and held-out fraction of the comparison of n-grams with other candidates. With fewer, n-grams
 # of 27,000 names are less significantly better than edit distances (4 to 6 standard errors, three seeds), whose fit
@@ -92,9 +91,8 @@ MAX_MEAN_LENGTH = 2 * MAX_MEAN_SIZE  # maximum mean number of points per series 
 MIN_SERIES_CORRELATION = 0.3  # minimum serial correlation for treating sets as time series
 # Lags of serial correlations: series that are sampled coarsely vary between consecutive points.
 SERIES_LAGS = 1, 2, 4, 8
-MIN_TIED_SHARE = (
-    0.5  # minimum share of equal consecutive values of a sorted column, if sets are scans of a grid
-)
+# Minimum share of equal consecutive values of a sorted column, if sets are scans of a grid.
+MIN_TIED_SHARE = 0.5
 MAX_ORDER_SETS = 64  # sets that decide whether points are ordered
 MAX_PROFILE_SIZE = 2048  # maximum mean number of points per set for distance profiles, which take n^2 steps
 MAX_TREE_DIMS = 256  # each dimension has nine columns of summaries

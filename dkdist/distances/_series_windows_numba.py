@@ -15,7 +15,8 @@ import numpy as np
 from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import f32
 
-TILE_POINTS = 512  # 4 KiB of outputs fit the L1 cache (benchmarks/machine_rates.py); results do not depend on it
+# 4 KiB of outputs fit the L1 cache (benchmarks/machine_rates.py). Results do not depend on it.
+TILE_POINTS = 512
 
 
 @jit(FMA)
