@@ -48,10 +48,16 @@ def find_point_order(ordered: Any, sets: Sets, candidates: Any, seed: int) -> Po
         if not ordered:
             raise ValueError("ordered must be True or 'auto' for strings; got False.")
         return PointOrder(True, "")
+    if sample.weights is not None and ordered and not _requested(candidates):
+        if not is_literal(ordered, "auto"):
+            raise ValueError(
+                "ordered must be False or 'auto' for weighted points; got True. Remove the weights."
+            )
+        return PointOrder(False, "The order of points is not used, because points have weights.")
     if not is_literal(ordered, "auto"):
         text = "Sets are treated as series" if ordered else "The order of points is not used"
         return PointOrder(bool(ordered), f"{text} (ordered={bool(ordered)}).")
-    if requested := [one for one in _names(candidates) if one in ORDERED_FAMILIES]:
+    if requested := _requested(candidates):
         return PointOrder(True, f"Sets are treated as series, because {requested[0]!r} was requested.")
     if (column := grid_column(sample)) is not None:
         return PointOrder(
@@ -90,8 +96,10 @@ def _load_sample(sets: Sets, seed: int) -> SampleSets:
     return load_points(sets[rows])
 
 
-def _names(candidates: Any) -> Sequence[str]:
-    return [] if isinstance(candidates, str) else [one for one in candidates if isinstance(one, str)]
+def _requested(candidates: Any) -> list[str]:
+    """Return the requested families that use the order of points."""
+    names = () if isinstance(candidates, str) else candidates
+    return [one for one in names if isinstance(one, str) and one in ORDERED_FAMILIES]
 
 
 def serial_correlation(sample: SampleSets) -> float:

@@ -114,21 +114,13 @@ def representations(
     omissions = [item for item in made if isinstance(item, Omission)]
     if families is None:
         return entries, omissions
-    requested = [
-        entry for omission in omissions if omission.family in families for entry in omission.on_request
-    ]
-    entries = [entry for entry in entries if entry.baseline or entry.family in families]
-    entries += requested
+    requested = [e for omission in omissions if omission.family in families for e in omission.on_request]
+    entries = [e for e in entries if e.baseline or e.family in families] + requested
     reasons = {omission.family: omission.reason for omission in omissions}
     for family in families:
         if all(entry.family != family for entry in entries):
-            if family in reasons:
-                reason = reasons[family]
-            elif is_text(sample):
-                reason = "X contains strings"
-            else:
-                is_of_order = family in ORDERED_FAMILIES
-                reason = "ordered is False" if is_of_order else "X contains real-valued points"
+            of_points = "ordered is False" if family in ORDERED_FAMILIES else "X contains real-valued points"
+            reason = reasons.get(family, "X contains strings" if is_text(sample) else of_points)
             raise ValueError(f"candidates must suit the sets; {family!r} cannot be tried: {reason}.")
     return entries, []
 
@@ -166,16 +158,16 @@ def _moments(sample: SampleSets, seed: int) -> Candidates:
     yield (
         moments
         if is_small
-        else Omission("moments", f"more than {MAX_COVARIANCE_DIMS} dimensions", (moments,))
+        else Omission("moments", f"X has more than {MAX_COVARIANCE_DIMS} dimensions", (moments,))
     )
 
 
 def _densities(sample: SampleSets, seed: int) -> Candidates:
     d = sample.n_dims
     if d == 1:
-        yield Omission("marginals", "in one dimension the same as 'hellinger'")
+        yield Omission("marginals", "X has 1 dimension, where it equals 'hellinger'")
     if d > MAX_JOINT_DIMS:
-        yield Omission("hellinger", f"joint densities have at most {MAX_JOINT_DIMS} dimensions")
+        yield Omission("hellinger", f"X has more than {MAX_JOINT_DIMS} dimensions")
     for h in BANDWIDTHS:
         if d <= len(N_BASIS_BY_BANDWIDTH[h]):
             embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=N_BASIS_BY_BANDWIDTH[h][d - 1])
@@ -190,9 +182,11 @@ def _pair_densities(sample: SampleSets, seed: int) -> Candidates:
     name = f"Hellinger of each dimension and of pairs, bandwidth {PAIR_BANDWIDTH:g}"
     pairs = Representation("pairs", name, _pair_embedding(), paired=True)
     if not MAX_JOINT_DIMS < sample.n_dims <= MAX_PAIR_SEARCH_DIMS:
-        yield Omission("pairs", f"only for {MAX_JOINT_DIMS + 1} to {MAX_PAIR_SEARCH_DIMS} dimensions")
+        yield Omission("pairs", f"X does not have {MAX_JOINT_DIMS + 1} to {MAX_PAIR_SEARCH_DIMS} dimensions")
     elif sample.n_dims > MAX_COMPONENTS:
-        yield Omission("pairs", f"more than {MAX_COMPONENTS} dimensions; 'components' has pairs", (pairs,))
+        yield Omission(
+            "pairs", f"X has more than {MAX_COMPONENTS} dimensions; 'components' uses pairs", (pairs,)
+        )
     else:
         yield pairs
 
@@ -200,7 +194,7 @@ def _pair_densities(sample: SampleSets, seed: int) -> Candidates:
 def _components(sample: SampleSets, seed: int) -> Candidates:
     d = sample.n_dims
     if d < MIN_PCA_DIMS:
-        yield Omission("components", f"fewer than {MIN_PCA_DIMS} dimensions")
+        yield Omission("components", f"X has fewer than {MIN_PCA_DIMS} dimensions")
         return
     h = BANDWIDTHS[-1]
     embedding = DivergenceEmbedding(
@@ -222,9 +216,7 @@ def _symmetric(sample: SampleSets, seed: int) -> Candidates:
     # Constant axes have no symmetric partner.
     axes = [j for j in range(d) if np.ptp(sample.relative[:, j]) > 0]
     if d > MAX_JOINT_DIMS or not axes:
-        reason = (
-            f"joint densities have at most {MAX_JOINT_DIMS} dimensions" if axes else "all points are equal"
-        )
+        reason = f"X has more than {MAX_JOINT_DIMS} dimensions" if axes else "all points are equal"
         yield Omission("symmetric", reason)
         return
     h = BANDWIDTHS[1]
@@ -240,7 +232,7 @@ def _symmetric(sample: SampleSets, seed: int) -> Candidates:
 def _rotations(sample: SampleSets, seed: int) -> Candidates:
     d, axes = sample.n_dims, PrincipalAxes()
     if d not in (2, 3):
-        yield Omission("rotation", "only for 2 and 3 dimensions")
+        yield Omission("rotation", "X does not have 2 or 3 dimensions")
         return
     low, high = symmetric_bounds(axes.fit(sample).transform(sample))
     if max(high) == 0:
@@ -280,7 +272,7 @@ def _set_distances(sample: SampleSets, seed: int) -> Candidates:
     name = "modified Hausdorff distances"
     distances = Representation("modified-hausdorff", name, embedding, standardised=True, before=before)
     if sample.n_dims <= MAX_JOINT_DIMS:
-        yield Omission("modified-hausdorff", f"at most {MAX_JOINT_DIMS} dimensions", (distances,))
+        yield Omission("modified-hausdorff", f"X has at most {MAX_JOINT_DIMS} dimensions", (distances,))
     elif sample.sizes.mean() > MAX_MEAN_SIZE:
         reason = f"sets have {sample.sizes.mean():.0f} points on average, more than {MAX_MEAN_SIZE}"
         yield Omission("modified-hausdorff", reason, (distances,))
@@ -359,7 +351,7 @@ def _distance_embedding(
 def _trees(sample: SampleSets, seed: int) -> Candidates:
     trees = Representation("trees", "trees on summaries", SummaryEmbedding(), tree_seed=seed)
     is_small = sample.n_dims <= MAX_TREE_DIMS
-    yield trees if is_small else Omission("trees", f"more than {MAX_TREE_DIMS} dimensions", (trees,))
+    yield trees if is_small else Omission("trees", f"X has more than {MAX_TREE_DIMS} dimensions", (trees,))
 
 
 RepresentationMaker = Callable[[SampleSets, int], Candidates]

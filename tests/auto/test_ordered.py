@@ -81,7 +81,11 @@ def test_long_series_without_time_warping_are_reported_and_requested_time_warpin
     ("sets", "params", "reason"),
     [
         (WALKS, {"candidates": ["dtw"], "ordered": False}, "'dtw' cannot be tried: ordered is False"),
-        (CLOUDS, {"candidates": ["components"]}, "'components' cannot be tried: fewer than 8 dimensions"),
+        (
+            CLOUDS,
+            {"candidates": ["components"]},
+            "'components' cannot be tried: X has fewer than 8 dimensions",
+        ),
         (CLOUDS, {"candidates": ["ngrams"]}, "'ngrams' cannot be tried: X contains real-valued points"),
         (
             ["ab", "ba", "aa", "bb"] * 10,
@@ -101,7 +105,11 @@ def test_requests_that_cannot_be_met_raise(sets, params, reason):
         dk.SetClassifier(random_state=0, **params).fit(sets, Y)
 
 
-def test_time_warping_of_weighted_points_raises():
+def test_order_of_weighted_points_is_not_used():
     weighted = dk.SampleSets.from_arrays(WALKS, [np.ones(len(walk)) / 2 for walk in WALKS])
     with pytest.raises(ValueError, match="'dtw' cannot be tried: points have weights"):
         dk.SetClassifier(["dtw"], random_state=0).fit(weighted, Y)
+    with pytest.raises(ValueError, match="ordered must be False or 'auto' for weighted points; got True"):
+        dk.SetClassifier(["means"], ordered=True, random_state=0).fit(weighted, Y)
+    model = dk.SetClassifier(["means"], random_state=0).fit(weighted, Y)
+    assert "The order of points is not used, because points have weights." in model.summary()
