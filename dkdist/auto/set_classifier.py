@@ -74,8 +74,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         With False, permuting the points of a set changes predictions only by rounding. "auto" is True for strings, if
         such a candidate is requested, or if the correlation of points 1, 2, 4 or 8 apart in up to 64 sets is above 0.3,
         unless sets are scans of a grid: one dimension sorted in every set, with at least half of consecutive values
-        equal.
-        `summary` states the result.
+        equal. Points with weights have no order. `summary` states the result.
     verbose : bool, default=False
         Show progress, and a message while functions are compiled.
     random_state : int, Generator or None, default=None

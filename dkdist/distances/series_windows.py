@@ -22,6 +22,7 @@ from dkdist._base.params import FittedParams, Params
 from dkdist._base.sampling import random_subset
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import read_only
+from dkdist._utils.memory_budget import require_memory
 from dkdist._utils.serialization import serializable
 from dkdist.distances._series_windows_numba import fill_fractions_above
 from dkdist.distances._tuning import (
@@ -157,6 +158,8 @@ class SeriesWindowEmbedding(SetEmbedding):
         For a set that cannot be read. The message names the set.
     ValueError
         For invalid parameters.
+    MemoryError
+        For filters or windows that do not fit into memory.
 
     Notes
     -----
@@ -221,6 +224,11 @@ class SeriesWindowEmbedding(SetEmbedding):
         summary = self._summarize_fit_sets(sets, None)
         centre, scale = common_units(sets, summary.bad)
         dilations = dilations or auto_dilations(np.delete(sets.sizes, summary.bad), length)
+        n_windows = len(dilations) * L + MAX_THRESHOLD_WINDOWS + max(dilations)
+        n_bytes = 8 * length * sets.n_dims * n_windows
+        require_memory(
+            n_bytes, "filters and windows need", "use fewer filters, shorter windows or smaller dilations"
+        )
         filters = window_filters(len(dilations), L, length, sets.n_dims, seed)
         thresholds = _thresholds(sets, summary.bad, (centre, scale), filters, dilations, Q)
         units = tuple(centre.tolist()), tuple(scale.tolist())

@@ -188,3 +188,9 @@ def test_missing_values_strings_and_weights_are_refused():
         embedding.transform(weighted)
     with pytest.raises(dk.SampleSetError, match="set 3"):
         embedding.transform(spoiled)
+
+
+@pytest.mark.parametrize("params", [{"n_filters": 10**9}, {"dilations": [10**11]}, {"window_length": 10**9}])
+def test_filters_that_do_not_fit_into_memory_raise(params):
+    with pytest.raises(MemoryError, match=r"filters and windows need .* To fix: use fewer filters"):
+        dk.SeriesWindowEmbedding(**params).fit([np.ones((5, 1))] * 3)
