@@ -152,7 +152,7 @@ def test_store_memory_and_cluster_give_identical_results(data: Any, path: Path) 
     expected = search(grid=grid).fit(sets, y)
     store = dk.open_sets(path)
     on_store = search(grid=grid).fit(store, y)
-    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
+    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
         on_cluster = search(grid=grid).fit(store, y)
     for result in (on_store, on_cluster):
         np.testing.assert_array_equal(

@@ -186,7 +186,7 @@ def test_import_compact_and_verify_on_a_process_cluster(tmp_path):
 
     reader = Sized([[50, 60, 70]] * 30)
     expected = reader.write_sequentially(chunk_rows=64)
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
         with patch.object(store_writing, "PART_BYTES", (4096, 4096)):
             sets = dk.import_sets(tmp_path / "s", range(30), reader, chunk_rows=64, verbose=True)
             with pytest.raises(dk.StoreFormatError, match="workers use another file system"):
