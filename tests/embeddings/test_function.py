@@ -133,7 +133,7 @@ def test_lambdas_on_workers(tmp_path: Path) -> None:
     lazy = dk.open_sets(tmp_path / "s.zarr", block_sets=8)
     embedding = dk.FunctionEmbedding(lambda x: factor * x.mean(axis=0)).fit(lazy)
     expected = embedding.transform(SETS)
-    with Client(n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
         rows = embedding.transform(lazy)
         assert rows.chunks == ((8, 8, 8, 6), (2,))
         np.testing.assert_array_equal(client.compute(rows).result(), expected)
