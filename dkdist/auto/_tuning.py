@@ -38,17 +38,20 @@ SPARSE_PENALTIES = (10.0, 3.0, 1.0, 0.5, 0.25, 0.1, 0.03)
 # Conjugate gradients: 27,000 names have the same accuracy with 1e-4, in 1.4 times the time (2026-11, 2 cores).
 SPARSE_RIDGE_TOL = 1e-3
 
-# Strings, random features and held-out fraction of the comparison of n-grams with other candidates. With fewer, n-grams
+# Strings and held-out fraction of the comparison of n-grams with other candidates. With fewer, n-grams
 # of 27,000 names are less significantly better than edit distances (4 to 6 standard errors, three seeds), whose fit
 # on all takes 18 s on two cores; the comparison takes 0.3 to 0.5 s of processor time (2026-11, 2 cores).
-PILOT_SETS, PILOT_COMPONENTS, PILOT_HELD_OUT_FRACTION = 6000, 1024, 0.25
+PILOT_SETS, PILOT_HELD_OUT_FRACTION = 6000, 0.25
 PILOT_SYMBOLS = 2**19  # fewer strings if they are long: distances take the square of the length
 
 # Successive halving. A penalty costs n^3 operations, but rounds with few sets may drop the best candidate
 # (python benchmarks/defaults.py; tests/automatic/test_rounds.py).
 FIRST_ROUND_SETS, SECOND_ROUND_SETS = 400, 900
 MAX_SELECTION_SETS = 2000  # maximum number of sets for the comparison of candidates
-MAX_EXACT_SETS = 4000  # larger collections use random features instead of kernel matrices
+MAX_EXACT_SETS = 4000  # larger collections use landmarks instead of kernel matrices
+# In larger collections, representations whose time is quadratic in the sizes of sets must be clearly better than
+# others: distance profiles of 200 points take 0.2 ms a set, densities 0.01 ms (python benchmarks/automatic_large.py).
+MAX_QUADRATIC_SETS = 16_000
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)  # for kernel matrices with mean diagonal 1
 PENALTY_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the best penalty of the previous round
 STREAMED_PENALTY_FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # multiples of the best penalty on fewer sets
@@ -62,17 +65,28 @@ MAX_WIDENED_MEMBERS = 4  # maximum number of streamed members with added widths:
 MAX_FIT_SETS, MAX_FIT_POINTS = 512, 2**21
 MAX_FIT_STRINGS = 2**12  # frequent n-grams need more strings; larger fits count the n-grams of all strings
 MAX_BACKGROUND_SETS, MAX_BACKGROUND_POINTS = 16, 512  # stored in the model for explanations by dimension
-# Random features D per member: accuracy against n D^2 operations (python benchmarks/defaults.py).
-N_COMPONENTS = 4096
-HELD_OUT_FRACTION = 0.1  # fraction of streamed sets that determines the weights of members
+# Landmarks m of large collections: accuracy against n m^2 operations. Accuracy on mixtures with 500, 1,000 and 2,000
+# landmarks: 0.8650, 0.8654, 0.8656 for 8,000 sets; 0.8685, 0.8702, 0.8711 for 100,000, in 8, 11 and 29 s of processor
+# time (data of python benchmarks/automatic_large.py, 2 cores, 2026-11).
+N_LANDMARKS = 1024
+# Added to the diagonal of the landmarks' kernel matrix, relative to its mean: above rounding errors of float32 kernels,
+# and below the eigenvalues that matter with the smallest penalty.
+LANDMARK_JITTER = 1e-6
+ROWS_PER_LANDMARK_TILE = 256  # a tile of 1,024 float32 columns takes 1 MiB, which stays in the CPU cache
+N_COMPONENTS = (
+    4096  # random features of `best_estimator_`: accuracy against time (python benchmarks/defaults.py)
+)
+# Fraction of streamed sets that determine penalties and weights of members, before a fit on all, and their maximum
+# number: a standard error of accuracies of 0.005.
+HELD_OUT_FRACTION, MAX_HELD_OUT_SETS = 0.25, 5000
 
 # Budgets (tests/automatic/test_budgets.py, tests/automatic/test_final_fit.py).
 SELECTION_FRACTION = 0.5  # fraction of the time budget; the rest is for the final fit
 N_KERNEL_MATRICES = 8  # n x n matrices in memory during a trial
-N_GRAM_MATRICES = 16  # D x D matrices in memory per member, with two threads
-MIN_COMPONENTS, MIN_SELECTION_SETS = 16, 50
-MIN_TRIMMED_COMPONENTS = 512  # with fewer random features per member, members are dropped instead
-N_STREAMED_ALPHAS = 5  # penalties per member; each costs D^3 / 3 multiplications
+N_GRAM_MATRICES = 16  # m x m matrices in memory per member, with two threads
+MIN_LANDMARKS, MIN_SELECTION_SETS = 16, 50
+MIN_TRIMMED_LANDMARKS = 128  # with fewer landmarks, members are dropped instead
+N_STREAMED_ALPHAS = 5  # penalties per member; each costs m^3 / 3 multiplications
 BENCHMARK_ROWS = 768  # rows and columns of the matrices in the benchmark of this machine
 ROWS_PER_PRODUCT = 1024  # rows per block of a prediction by kernels
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dkdist._numba.arrays import F32
+from dkdist.auto._tuning import N_COMPONENTS, PENALTIES
 from dkdist.auto.ensemble import KernelMember, LinearMember
 from dkdist.auto.representation_rows import StandardisedSpec
 from dkdist.auto.successive_halving import Trial
@@ -17,9 +20,9 @@ from dkdist.kernels.random_fourier_features import RandomFourierFeatures
 
 
 def best_pipeline(
-    scaler: Any, trial: Trial, part: KernelMember | LinearMember, n_components: int, seed: int
+    scaler: Any, trial: Trial, part: KernelMember | LinearMember, seed: int
 ) -> tuple[Pipeline, Any]:
-    """Return the fitted steps before the learner, and its training rows (n, D), None for a streamed member."""
+    """Return the fitted steps before the learner, and features of the part's sets; None for a linear part."""
     view, sigma = trial.view, trial.row_kernel.sigma
     embedding = view.entry.embedding
     maps = {"scaler": scaler, "components": view.entry.before}
@@ -29,13 +32,23 @@ def best_pipeline(
         return Pipeline(
             [*steps, ("embedding", embedding), *_standard_scaler_steps(view.spec)]
         ), rows and rows[0]
-    features = RandomFourierFeatures(n_components, sigma=sigma, random_state=seed)
+    features = RandomFourierFeatures(N_COMPONENTS, sigma=sigma, random_state=seed)
     features.fit(np.zeros((1, view.n_features), np.float32))
     if view.images:
         invariant = _invariant_features(embedding, features, view.entry.images)
         return Pipeline([*steps, ("embedding", invariant)]), rows and _mean_features(features, rows)
     transformers = [("embedding", embedding), *_standard_scaler_steps(view.spec), ("features", features)]
     return Pipeline([*steps, *transformers]), rows and features.transform(rows[0])
+
+
+def linear_part(features: F32, part: KernelMember) -> LinearMember:
+    """Return a linear model of features (m, D) that interpolates the values of a part with m landmarks at these.
+
+    The part is the interpolant of smallest norm, so that both agree up to the error of the features.
+    """
+    values = replace(part, share=1.0).values(part.rows[0])
+    ridge = Ridge(min(PENALTIES)).fit(features.astype(np.float64), values)
+    return LinearMember(part.leaf, np.atleast_2d(ridge.coef_), np.atleast_1d(ridge.intercept_), 1.0)
 
 
 def _standard_scaler_steps(spec: Any) -> list[tuple[str, Any]]:

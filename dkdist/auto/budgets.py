@@ -13,7 +13,7 @@ from dkdist._base.parameter_checks import check_positive
 from dkdist._runtime.run import n_concurrent_blocks
 from dkdist._utils.concurrency import Item, Result, prefetch_each
 from dkdist.auto._tuning import (
-    MIN_COMPONENTS,
+    MIN_LANDMARKS,
     MIN_PARALLEL_ROWS,
     MIN_SELECTION_SETS,
     N_GRAM_MATRICES,
@@ -62,12 +62,12 @@ class Budget:
             )
         return min(n, maximum)
 
-    def max_components(self, n_members: int, maximum: int) -> int:
-        """Return the even number of random features per member for which all Gram matrices fit in memory."""
+    def max_landmarks(self, n_members: int, maximum: int) -> int:
+        """Return the number of landmarks for which the Gram matrices of all members fit in memory."""
         if np.isinf(self.memory):
             return maximum
-        n_fitting = int(np.sqrt(self.memory / (8 * N_GRAM_MATRICES * n_members))) // 2 * 2
-        return int(np.clip(n_fitting, MIN_COMPONENTS, maximum))
+        n_fitting = int(np.sqrt(self.memory / (8 * N_GRAM_MATRICES * n_members)))
+        return int(np.clip(n_fitting, min(MIN_LANDMARKS, maximum), maximum))
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], n_rows: int

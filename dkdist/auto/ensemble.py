@@ -17,14 +17,13 @@ from dkdist.auto._tuning import ROWS_PER_PRODUCT
 from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
-from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL
 from dkdist.models.model_text import require_working
 
 
 @serializable("KernelMachine")
 @dataclass(frozen=True)
 class KernelMember:
-    """f(x) = share sum_j (k(x, a_j) + c) dual_j, with training rows a (n, m) and their images."""
+    """f(x) = share (sum_j k(x, a_j) dual_j + intercept), with rows a (n, m) of training sets and their images."""
 
     leaf: int
     kernel: RowKernel
@@ -32,6 +31,7 @@ class KernelMember:
     duals: F64
     centre: F64
     share: float
+    intercept: F64
 
     def check_loaded(self) -> None:
         """Raise ValueError unless all images have one row per dual and one column per entry of the centre."""
@@ -42,6 +42,10 @@ class KernelMember:
                 f"The rows of a kernel member must fit duals of shape {self.duals.shape} and a centre of shape "
                 f"{self.centre.shape}; got shapes {sorted(shapes)}."
             )
+        if self.intercept.shape != self.duals.shape[1:]:
+            raise ValueError(
+                f"The intercept of a kernel member must have shape {self.duals.shape[1:]}; got {self.intercept.shape}."
+            )
 
     def values(self, X: F32) -> F64:
         """Return values (n, t) of rows X (n, m)."""
@@ -50,7 +54,7 @@ class KernelMember:
 
     def _tile_values(self, X: F32) -> F64:
         K = self.kernel.of(X.astype(np.float64), self.rows, self.centre)
-        return np.asarray(self.share * (K @ self.duals + INTERCEPT_KERNEL * self.duals.sum(axis=0)))
+        return np.asarray(self.share * (K @ self.duals + self.intercept))
 
     def gradient(self, x: F32) -> F64:
         """Return the gradient (m, t) with respect to a row x (m,)."""
@@ -60,7 +64,7 @@ class KernelMember:
 @serializable("LinearMachine")
 @dataclass(frozen=True)
 class LinearMember:
-    """f(x) = share (W x + b), on rows of random features."""
+    """f(x) = share (W x + b), on rows of one leaf."""
 
     leaf: int
     W: Array

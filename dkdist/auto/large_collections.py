@@ -1,11 +1,11 @@
-"""Fits on large collections: random features approximate the selected kernels, in one pass over the data.
+"""Fits on large collections: landmarks approximate the selected kernels, in one pass over the data.
 
-A member consists of an embedding, random features of its rows, and ridge regression. All members are trained in the
-same pass and averaged with weights that are selected on held-out sets. Members on n-grams of strings use
-sparse rows of up to 131,072 n-grams, which cost less than 4,096 dense columns: a first name has about 35 n-grams, and
-the conjugate gradient method needs only products with the sparse rows. A few thousand random features do not
-approximate a Gaussian kernel of such rows well. If n-grams are clearly better than other candidates on a few thousand
-strings (`sufficient_ngrams`), the other candidates are not fitted.
+A member consists of an embedding and kernel ridge regression with landmarks (`landmark_ridge`). All members are trained
+in the same pass and averaged with weights that are selected on held-out sets. Members on n-grams of strings use
+sparse rows of up to 131,072 n-grams: a first name has about 35 n-grams, and the conjugate gradient method needs only
+products with the sparse rows. A thousand landmarks do not approximate a Gaussian kernel of such rows well. If n-grams
+are clearly better than other candidates on a few thousand strings (`sufficient_ngrams`), the other candidates are not
+fitted.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from dkdist._numba.arrays import F64
 from dkdist._utils.memory_budget import memory_limit, resident_bytes
 from dkdist.auto._tuning import (
     HELD_OUT_FRACTION,
+    MAX_HELD_OUT_SETS,
     MAX_NGRAM_COEFFICIENTS,
     MAX_NGRAMS,
     MIN_SELECTION_SETS,
-    PILOT_COMPONENTS,
     PILOT_HELD_OUT_FRACTION,
     PILOT_SETS,
     PILOT_SYMBOLS,
@@ -37,20 +37,22 @@ from dkdist.auto._tuning import (
     SPARSE_RIDGE_TOL,
     STREAMED_PENALTY_FACTORS,
 )
-from dkdist.auto.ensemble import LinearMember
+from dkdist.auto.ensemble import KernelMember, LinearMember
 from dkdist.auto.folds import draw_hold_out, sample_positions
-from dkdist.auto.representation_rows import FittedRepresentation, RowKernel
+from dkdist.auto.landmark_ridge import (
+    LandmarkData,
+    LandmarkKernel,
+    LandmarkModels,
+    landmark_values,
+    sum_landmark_statistics,
+)
+from dkdist.auto.representation_rows import FittedRepresentation, RowKernel, leaf_rows
 from dkdist.auto.scoring import EvaluationSet, TrainingData
-from dkdist.auto.successive_halving import Trial, WeightedAverage, best_average
-from dkdist.embeddings.invariant_features import InvariantSpec
+from dkdist.auto.successive_halving import Rows, Trial, WeightedAverage, best_average
 from dkdist.embeddings.ngrams import NGramEmbedding, NGramParams
 from dkdist.embeddings.positions import PositionParams
-from dkdist.kernels._tuning import MAX_DENSE_INPUTS
-from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
-from dkdist.linear.many_models import LinearModel
-from dkdist.linear.ridge import IncrementalRidge
-from dkdist.linear.search_training import Candidate, SearchProblem, held_out_decision_values, train
+from dkdist.linear.search_training import SearchProblem
 from dkdist.sets import SampleSets
 
 BYTES_PER_SYMBOL = 3 * 5 * 12  # 5 n-grams of 12 bytes in three copies (tests/auto/test_sparse_ngrams.py)
@@ -103,24 +105,38 @@ def _sparse_rows(spec: NGramParams, sets: Sets, first: int) -> sparse.csr_array:
 
 
 @dataclass(frozen=True)
+class SparseModels:
+    """Models of one leaf with sparse rows (n, m)."""
+
+    leaf: int
+    rows: sparse.csr_array
+
+
+@dataclass(frozen=True)
 class FittedMembers:
-    """Linear models of all members and penalties, and trials with their predictions for the held-out rows."""
+    """Trials of all members and penalties with their predictions for the held-out rows, and models to refit them."""
 
     trees: SharedFeatureGraph
-    widths: list[int]
+    widths: tuple[int, ...]
     trials: list[Trial]
-    models: list[LinearModel]
+    models: list[LandmarkModels | SparseModels]
     evaluation: EvaluationSet
     data: TrainingData
-    sparse_rows: dict[int, sparse.csr_array]
 
-    def member(self, trial: Trial, share: float = 1.0) -> LinearMember:
-        """Return the ensemble member of one of the trials; on sparse rows it is fitted on all sets."""
-        model = next(m for t, m in zip(self.trials, self.models, strict=True) if t is trial)
-        W, b = model.W, model.b
-        if (rows := self.sparse_rows.get(model.leaf)) is not None:
-            W, b = fit_sparse_ridge(rows, self.data.y, self.data.weights, trial.alpha)
-        return LinearMember(model.leaf, W, b, share)
+    def member(self, trial: Trial, share: float = 1.0) -> LinearMember | KernelMember:
+        """Return the ensemble member of one of the trials, fitted on all sets."""
+        source = next(m for t, m in zip(self.trials, self.models, strict=True) if t is trial)
+        if isinstance(source, SparseModels):
+            W, b = fit_sparse_ridge(source.rows, self.data.y, self.data.weights, trial.alpha)
+            return LinearMember(source.leaf, W, b, share)
+        kernel = source.kernel
+        a, b = source.fit_all(trial.alpha)
+        return KernelMember(kernel.leaf, kernel.kernel, kernel.images, a, kernel.centre, share, b)
+
+    @property
+    def is_one_sparse(self) -> bool:
+        """Whether all models are on the same sparse rows."""
+        return len(self.widths) == 1 and isinstance(self.models[0], SparseModels)
 
 
 @dataclass(frozen=True)
@@ -128,26 +144,29 @@ class StreamedResult:
     """Fitted members, their weighted average on the held-out rows, and the members of the baselines by name."""
 
     trees: SharedFeatureGraph
-    widths: list[int]
-    machines: list[LinearMember]
+    widths: tuple[int, ...]
+    machines: list[LinearMember | KernelMember]
     average: WeightedAverage
+    is_constant: bool
     calibration: F64 | None
-    baselines: dict[str, LinearMember]
+    baselines: dict[str, LinearMember | KernelMember]
 
 
 def fit_streamed(
-    data: TrainingData, members: Sequence[Trial], n_components: int, baselines: Mapping[str, Trial]
+    data: TrainingData, members: Sequence[Trial], landmarks: Rows, baselines: Mapping[str, Trial]
 ) -> StreamedResult:
-    """Fit all members on 90 % of the sets, and select the weights of their average on the others.
+    """Select penalties and weights of an average on up to 25 % of the sets, and fit its members on all.
 
-    Baselines on symbols of strings are fitted on the same sets; others are left to the caller.
+    ``landmarks`` are rows of landmark sets by leaf. Baselines on symbols of strings are fitted on the same sets; others
+    are left to the caller.
     """
     views = [trial.view for trial in members]
     symbolic = {name: trial for name, trial in baselines.items() if has_symbols(trial)}
     added = [trial for trial in symbolic.values() if trial.view not in views]
-    fitted = _fit_members(data, [*members, *added], n_components, HELD_OUT_FRACTION)
+    held_out_fraction = min(HELD_OUT_FRACTION, MAX_HELD_OUT_SETS / len(data))
+    fitted = _fit_members(data, [*members, *added], landmarks, held_out_fraction)
     ranked = sorted(fitted.trials, key=lambda trial: trial.loss)
-    if len(fitted.widths) == len(fitted.sparse_rows) == 1:  # one penalty, so that a later fit can repeat it
+    if fitted.is_one_sparse:  # one penalty, so that a later fit can repeat it
         ranked = ranked[:1]
     average = best_average(ranked, fitted.evaluation)
     machines = [
@@ -156,8 +175,11 @@ def fit_streamed(
     best = {trial.name: trial for trial in reversed(ranked) if trial.name in symbolic}
     known = {id(t): m for t, m in zip(average.members, machines, strict=True) if m.share == 1}
     baseline_members = {name: known.get(id(trial)) or fitted.member(trial) for name, trial in best.items()}
-    calibration = fitted.evaluation.calibration(average.values)
-    return StreamedResult(fitted.trees, fitted.widths, machines, average, calibration, baseline_members)
+    evaluation = fitted.evaluation
+    return StreamedResult(
+        fitted.trees, fitted.widths, machines, average, not evaluation.beats_constant(average.values),
+        evaluation.calibration(average.values), baseline_members,
+    )  # fmt: skip
 
 
 def refit_ngrams(best: Trial, data: TrainingData) -> tuple[FittedRepresentation, LinearMember]:
@@ -172,11 +194,11 @@ def has_symbols(trial: Trial) -> bool:
     return isinstance(trial.view.spec, (NGramParams, PositionParams))
 
 
-def sufficient_ngrams(data: TrainingData, trials: Sequence[Trial]) -> Trial | None:
+def sufficient_ngrams(data: TrainingData, trials: Sequence[Trial], landmarks: Rows) -> Trial | None:
     """Return the trial on n-grams, as a linear model, if all other candidates are clearly worse; otherwise None.
 
-    The candidates are fitted on a few thousand strings. N-grams gain more from further strings than random features
-    of distances, which take most of the time of a fit. N-grams must be better than the other candidates by
+    The candidates are fitted on a few thousand strings. N-grams gain more from further strings than distances,
+    which take most of the time of a fit. N-grams must be better than the other candidates by
     `SIGNIFICANCE_Z` standard errors of the paired difference, and better than the constant.
     """
     best = {trial.view.entry.family: trial for trial in reversed(trials) if trial.name != "sizes"}
@@ -187,7 +209,7 @@ def sufficient_ngrams(data: TrainingData, trials: Sequence[Trial]) -> Trial | No
     if ngrams is None or (pilot.groups is not None and len(np.unique(pilot.groups)) < 2):
         return None
     members = [ngrams, *best.values()]
-    fitted = _fit_members(pilot, members, PILOT_COMPONENTS, PILOT_HELD_OUT_FRACTION)
+    fitted = _fit_members(pilot, members, landmarks, PILOT_HELD_OUT_FRACTION)
     values = {trial.name: trial.values for trial in sorted(fitted.trials, key=lambda trial: -trial.loss)}
     ngram_values, evaluation = values.pop(ngrams.name), fitted.evaluation
     is_sufficient = evaluation.beats_constant(ngram_values) and all(
@@ -197,7 +219,7 @@ def sufficient_ngrams(data: TrainingData, trials: Sequence[Trial]) -> Trial | No
 
 
 def _fit_members(
-    data: TrainingData, members: Sequence[Trial], n_components: int, held_out_fraction: float
+    data: TrainingData, members: Sequence[Trial], landmarks: Rows, held_out_fraction: float
 ) -> FittedMembers:
     """Fit every member with several penalties, without a fraction of the sets."""
     sets, y, weights, seed = data.sets, data.y, data.weights, data.seed
@@ -205,32 +227,32 @@ def _fit_members(
     held_out[
         draw_hold_out(len(data), data.classes, data.groups, held_out_fraction, seed, RngStream.HELD_OUT)
     ] = True
+    evaluation = _held_out_evaluation(data, held_out)
     members, are_sparse = with_sparse_ngrams(members, sets, y.shape[1])
-    trees, widths = _make_graph(members, are_sparse, n_components, seed)
+    trees, widths, leaves = _make_graph(members, are_sparse)
     problem = SearchProblem(y, None, weights, held_out, seed, False)
-    search, evaluation = SearchData(sets, trees, widths, False), _held_out_evaluation(data, held_out)
-    dense = [
-        Candidate({}, IncrementalRidge(alphas=_penalties(trial)), leaf)
-        for leaf, trial in enumerate(members)
-        if not are_sparse[leaf]
-    ]
-    dense_models = dict(zip([c.leaf for c in dense], train(search, dense, problem), strict=True))
-    all_models = [model for models in dense_models.values() for model in models]
-    dense_values = iter(held_out_decision_values(search, all_models, problem) if all_models else ())
-    trials, models, rows = list[Trial](), list[LinearModel](), dict[int, sparse.csr_array]()
-    for leaf, trial in enumerate(members):
-        if are_sparse[leaf]:
-            rows[leaf] = sparse_rows(trial.view.spec, sets)
-            fits = _fit_sparse(leaf, rows[leaf], data, held_out, evaluation)
+    dense = [i for i in range(len(members)) if not are_sparse[i]]
+    kernels = tuple(
+        LandmarkKernel(leaves[i], members[i].row_kernel, tuple(members[i].view.of(landmarks))) for i in dense
+    )
+    search = LandmarkData(sets, trees, [len(one.images[0]) for one in kernels], False, kernels)
+    held_out_data = SearchData(sets[np.flatnonzero(held_out)], trees, widths, False)
+    held_out_rows = leaf_rows(held_out_data, sorted({leaves[i] for i in dense}))
+    dense_models = dict(zip(dense, sum_landmark_statistics(search, problem, held_out_rows), strict=True))
+    trials, models = list[Trial](), list[LandmarkModels | SparseModels]()
+    for i, trial in enumerate(members):
+        if are_sparse[i]:
+            source: Any = SparseModels(leaves[i], sparse_rows(trial.view.spec, sets))
+            alphas, values = _fit_sparse(source.rows, data, held_out, evaluation)
         else:
-            alphas = zip(dense_models[leaf], _penalties(trial), strict=False)
-            fits = [(model, alpha, next(dense_values)) for model, alpha in alphas]
-        for model, alpha, values in fits:
-            models.append(model)
-            trials.append(
-                replace(trial, alpha=alpha, values=values[None], loss=evaluation.loss(values[None]))
-            )
-    return FittedMembers(trees, widths, trials, models, evaluation, data, rows)
+            source, alphas = dense_models[i], _penalties(trial)
+            values = landmark_values(source.kernel, held_out_rows[leaves[i]], [*source.fits(alphas)])
+        models += [source] * len(alphas)
+        trials += [
+            replace(trial, alpha=alpha, values=one[None], loss=evaluation.loss(one[None]))
+            for alpha, one in zip(alphas, values, strict=True)
+        ]
+    return FittedMembers(trees, widths, trials, models, evaluation, data)
 
 
 def _held_out_evaluation(data: TrainingData, held_out: NDArray[np.bool_]) -> EvaluationSet:
@@ -240,26 +262,22 @@ def _held_out_evaluation(data: TrainingData, held_out: NDArray[np.bool_]) -> Eva
 
 
 def _fit_sparse(
-    leaf: int,
-    rows: sparse.csr_array,
-    data: TrainingData,
-    held_out: NDArray[np.bool_],
-    evaluation: EvaluationSet,
-) -> list[tuple[LinearModel, float, F64]]:
-    """Return a model, its penalty and its held-out values for falling penalties, until the loss increases.
+    rows: sparse.csr_array, data: TrainingData, held_out: NDArray[np.bool_], evaluation: EvaluationSet
+) -> tuple[list[float], list[F64]]:
+    """Return falling penalties, until the loss increases, and the held-out values of each.
 
     Smaller penalties need more iterations of conjugate gradients.
     """
     training_rows, y, weights = rows[~held_out], data.y[~held_out], data.weights[~held_out]
-    fits, loss = list[tuple[LinearModel, float, F64]](), np.inf
+    alphas, values, loss = list[float](), list[F64](), np.inf
     for alpha in SPARSE_PENALTIES:
         W, b = fit_sparse_ridge(training_rows, y, weights, alpha)
-        values = rows[held_out] @ W.T + b
-        fits.append((LinearModel(leaf, W, b), alpha, values))
-        previous, loss = loss, evaluation.loss(values[None])
+        alphas.append(alpha)
+        values.append(rows[held_out] @ W.T + b)
+        previous, loss = loss, evaluation.loss(values[-1][None])
         if loss > previous:
             break
-    return fits
+    return alphas, values
 
 
 def _penalties(trial: Trial) -> list[float]:
@@ -267,27 +285,11 @@ def _penalties(trial: Trial) -> list[float]:
 
 
 def _make_graph(
-    members: Sequence[Trial], are_sparse: Sequence[bool], n_components: int, seed: int
-) -> tuple[SharedFeatureGraph, list[int]]:
-    """Return a feature graph with one leaf per member; members with the same embedding share its rows."""
-    node_by_spec: dict[Any, Node] = {}
-    roots, widths = [], []
-    for leaf, trial in enumerate(members):
-        spec, sigma = trial.view.spec, trial.row_kernel.sigma
-        if sigma is None:
-            node = node_by_spec.get(spec, Node(spec, sparse=are_sparse[leaf]))
-            if node.leaf < 0:
-                node_by_spec[spec] = replace(node, leaf=leaf)
-            else:
-                roots.append(replace(node, children=(), leaf=leaf))
-            widths.append(spec.n_features)
-            continue
-        method = "structured" if spec.n_features > MAX_DENSE_INPUTS else "orthogonal"
-        features = FourierSpec(spec.n_features, n_components, sigma, method, seed)
-        widths.append(n_components)
-        if trial.view.images:
-            roots.append(Node(InvariantSpec(spec, features, trial.view.entry.images, spec.domain), (), leaf))
-        else:
-            node = node_by_spec.get(spec, Node(spec))
-            node_by_spec[spec] = replace(node, children=(*node.children, Node(features, (), leaf)))
-    return SharedFeatureGraph((*node_by_spec.values(), *roots)), widths
+    members: Sequence[Trial], are_sparse: Sequence[bool]
+) -> tuple[SharedFeatureGraph, tuple[int, ...], list[int]]:
+    """Return the feature graph of the members, the columns of its leaves, and the leaf of each member."""
+    nodes = dict.fromkeys((trial.view.spec, flag) for trial, flag in zip(members, are_sparse, strict=True))
+    leaf_by_node = {node: leaf for leaf, node in enumerate(nodes)}
+    roots = tuple(Node(spec, (), leaf, sparse=flag) for (spec, flag), leaf in leaf_by_node.items())
+    leaves = [leaf_by_node[trial.view.spec, flag] for trial, flag in zip(members, are_sparse, strict=True)]
+    return SharedFeatureGraph(roots), tuple(spec.n_features for spec, _ in nodes), leaves

@@ -121,7 +121,12 @@ def _fit_map(
 
 def compute_rows(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F32]:
     """Return rows (n_sets, m) float32 of each leaf; points are read once."""
-    parts = _rows_by_block(views, sets, leaves)
+    return leaf_rows(views.data(sets), leaves)
+
+
+def leaf_rows(data: SearchData, leaves: Sequence[int]) -> dict[int, F32]:
+    """Return rows (n_sets, m) float32 of each leaf of the data; points are read once."""
+    parts = _rows_by_block(data, leaves)
     return {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in leaves}
 
 
@@ -130,7 +135,7 @@ def extend_rows(
 ) -> dict[int, F32]:
     """Return rows of the ``requested`` sets, reusing ``rows`` of the ``previous`` sets; both are ascending."""
     is_known = np.isin(requested, previous, assume_unique=True)
-    parts, missing = _rows_by_block(views, sets[requested[~is_known]], leaves), np.flatnonzero(~is_known)
+    parts, missing = _rows_by_block(views.data(sets[requested[~is_known]]), leaves), np.flatnonzero(~is_known)
     extended = {}
     for leaf in leaves:
         extended[leaf] = out = np.empty((len(requested), rows[leaf].shape[1]), np.float32)
@@ -142,9 +147,8 @@ def extend_rows(
     return extended
 
 
-def _rows_by_block(views: Views, sets: Sets, leaves: Sequence[int]) -> list[dict[int, F32]]:
+def _rows_by_block(data: SearchData, leaves: Sequence[int]) -> list[dict[int, F32]]:
     """Return the rows of each block of sets by leaf."""
-    data = views.data(sets)
     blocks, features = data.blocks(leaves, simultaneous=True), data.features(leaves)
     return map_blocks(
         blocks, partial(_rows_by_leaf, features), blocks.bounds[:-1].tolist(), label="representations"

@@ -78,7 +78,8 @@ class Representation:
 
     ``before`` is applied to the sets first. A ``paired`` representation is dropped if no pairs are selected.
     ``standardised`` is for columns with different units. ``images`` are symmetries of the axes over which
-    kernels are averaged. A ``baseline`` is one of the simple representations that models are compared with.
+    kernels are averaged. A ``baseline`` is one of the simple representations that models are compared with. The
+    time of an ``is_quadratic`` representation grows with the square of the sizes of sets.
     """
 
     family: str
@@ -89,6 +90,7 @@ class Representation:
     images: tuple[Element, ...] = ()
     before: SetPCA | PrincipalAxes | DistanceProfiles | None = None
     paired: bool = False
+    is_quadratic: bool = False
     tree_seed: int | None = None  # seed of bagged trees; None: kernel ridge regression
 
 
@@ -241,7 +243,7 @@ def _rotations(sample: SampleSets, seed: int) -> Candidates:
     if sample.sizes.mean() <= MAX_PROFILE_SIZE:
         embedding: SetEmbedding = SlicedWassersteinEmbedding(random_state=seed)
         name = "sliced Wasserstein of distance profiles"
-        yield Representation("rotation", name, embedding, before=DistanceProfiles())
+        yield Representation("rotation", name, embedding, before=DistanceProfiles(), is_quadratic=True)
     # Averages over reflections do not depend on the signs of axes, which are random without skewness.
     images = axis_group("reflections", d, range(d))
     # The narrowest bandwidth would be selected by chance too often (tests/golden/test_accuracies.py).
@@ -270,7 +272,9 @@ def _set_distances(sample: SampleSets, seed: int) -> Candidates:
     embedding = _distance_embedding("directed-modified-hausdorff", sample, seed)
     before = SetPCA(MAX_COMPONENTS) if sample.n_dims > MAX_COMPONENTS else None
     name = "modified Hausdorff distances"
-    distances = Representation("modified-hausdorff", name, embedding, standardised=True, before=before)
+    distances = Representation(
+        "modified-hausdorff", name, embedding, standardised=True, before=before, is_quadratic=True
+    )
     if sample.n_dims <= MAX_JOINT_DIMS:
         yield Omission("modified-hausdorff", f"X has at most {MAX_JOINT_DIMS} dimensions", (distances,))
     elif sample.sizes.mean() > MAX_MEAN_SIZE:
@@ -296,8 +300,10 @@ def _time_warping(sample: SampleSets, seed: int) -> Candidates:
     )
     objects = _distance_embedding(DynamicTimeWarping("euclidean"), sample, seed, sampler="object")
     candidates = (
-        Representation("dtw", "dynamic time warping to subsamples", subsamples),
-        Representation("dtw", "dynamic time warping to objects", objects, standardised=True),
+        Representation("dtw", "dynamic time warping to subsamples", subsamples, is_quadratic=True),
+        Representation(
+            "dtw", "dynamic time warping to objects", objects, standardised=True, is_quadratic=True
+        ),
     )
     if sample.sizes.mean() > MAX_MEAN_LENGTH:
         reason = f"series have {sample.sizes.mean():.0f} points on average, more than {MAX_MEAN_LENGTH}"
@@ -309,7 +315,7 @@ def _time_warping(sample: SampleSets, seed: int) -> Candidates:
 def _edit_distances(sample: SampleSets, seed: int) -> Candidates:
     for gamma, label in ((0, "edit distances"), ("auto", "exponentials of edit distances")):
         embedding = _distance_embedding("levenshtein", sample, seed, gamma, sampler="object")
-        yield Representation("levenshtein", label, embedding, standardised=True)
+        yield Representation("levenshtein", label, embedding, standardised=True, is_quadratic=True)
     # The 1,024 reference strings may not contain the longest strings.
     longest = int(np.quantile(sample.sizes, 1.0 if len(sample) <= 1024 else 0.99, method="lower"))
     for min_length, max_length in ((2, 8), (16, 60)):
@@ -317,7 +323,7 @@ def _edit_distances(sample: SampleSets, seed: int) -> Candidates:
             lengths = min_length, min(max_length, longest)
             embedding = _distance_embedding("levenshtein", sample, seed, sampler="segment", lengths=lengths)
             name = f"edit distances to pieces of {lengths[0]} to {lengths[1]}"
-            yield Representation("levenshtein", name, embedding, standardised=True)
+            yield Representation("levenshtein", name, embedding, standardised=True, is_quadratic=True)
 
 
 def _ngrams(sample: SampleSets, seed: int) -> Candidates:

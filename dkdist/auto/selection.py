@@ -3,11 +3,11 @@
 sets ─ sample ─> fitted representations ─> rows of 400 sets ─> all candidates ─> rows of 900 ─> the best candidates
                                               ─> rows of up to 2,000 ─> the best of these ─> weighted average
 average ─┬─ up to 4,000 sets: exact kernels
-         └─ more: one pass of random features
+         └─ more: kernels of landmarks, in one pass
 
-`BudgetPlanner` predicts the time of the final fit from that of the trials, and drops members or random features that do
-not fit into the budget. Kernels take n^3 operations, rows a constant time per set, random features n D^2 operations per
-member plus five solutions of D^3 operations. Predicted times may be wrong by a small factor. A warning is issued if
+`BudgetPlanner` predicts the time of the final fit from that of the trials, and drops members or landmarks that do not
+fit into the budget. Kernels take n^3 operations, rows a constant time per set, m landmarks n m^2 operations per member
+plus five solutions of m^3 operations. Predicted times may be wrong by a small factor. A warning is issued if
 even the smallest fit exceeds the budget.
 """
 
@@ -34,10 +34,11 @@ from dkdist.auto._tuning import (
     MAX_FIT_POINTS,
     MAX_FIT_SETS,
     MAX_FIT_STRINGS,
+    MAX_QUADRATIC_SETS,
     MAX_SELECTION_SETS,
     MAX_WIDENED_MEMBERS,
-    MIN_TRIMMED_COMPONENTS,
-    N_COMPONENTS,
+    MIN_TRIMMED_LANDMARKS,
+    N_LANDMARKS,
     N_STREAMED_ALPHAS,
 )
 from dkdist.auto.budgets import Budget
@@ -71,7 +72,7 @@ from dkdist.auto.successive_halving import (
 from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.linear.calibration import log_probabilities
 from dkdist.linear.feature_trees import Node, SharedFeatureGraph
-from dkdist.linear.kernel_ridge import duals
+from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL, duals
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import Labels
 
@@ -98,20 +99,20 @@ class BudgetPlanner:
         self._warn_over_budget(seconds)
         return trimmed
 
-    def trim_features(self, average: WeightedAverage, max_components: int) -> tuple[WeightedAverage, int]:
-        """Return the members and the number of random features per member that fit into the remaining time."""
+    def trim_landmarks(self, average: WeightedAverage, max_landmarks: int) -> tuple[WeightedAverage, int]:
+        """Return the members and the number of landmarks that fit into the remaining time."""
         if np.isinf(self.budget.seconds):
-            return average, max_components
+            return average, max_landmarks
         product_seconds = seconds_per_product()
         for k in range(len(average.members), 0, -1):
-            for D in _halving_sequence(max_components):
+            for m in _halving_sequence(max_landmarks):
                 seconds = self._all_row_seconds + k * product_seconds * (
-                    self.n * D**2 + N_STREAMED_ALPHAS * D**3
+                    self.n * m**2 + N_STREAMED_ALPHAS * m**3
                 )
                 if seconds <= self.budget.remaining:
-                    return average.take_first(k), D
+                    return average.take_first(k), m
         self._warn_over_budget(seconds)
-        return average.take_first(1), D
+        return average.take_first(1), m
 
     @property
     def _all_row_seconds(self) -> float:
@@ -130,10 +131,10 @@ class BudgetPlanner:
 
 
 def _halving_sequence(maximum: int) -> list[int]:
-    """Return even numbers: the maximum, its half and so on, down to about 512."""
+    """Return the maximum, its half and so on, down to about 128."""
     sizes = [maximum]
-    while sizes[-1] >= 2 * MIN_TRIMMED_COMPONENTS:
-        sizes.append(sizes[-1] // 4 * 2)
+    while sizes[-1] >= 2 * MIN_TRIMMED_LANDMARKS:
+        sizes.append(sizes[-1] // 2)
     return sizes
 
 
@@ -214,9 +215,11 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         omissions += [Omission(family, "no time was left") for family in skipped if family not in tried]
     is_streamed, ngrams = n > min(_tuning.MAX_EXACT_SETS, max_sets), None
     if is_text(sample) and n > MAX_SELECTION_SETS and np.isinf(budget.memory) and not budget.is_exhausted:
-        ngrams = sufficient_ngrams(data, trials)
+        ngrams = sufficient_ngrams(data, trials, rows)
     if ngrams is not None:
         is_streamed, later_sizes = True, []
+    elif is_streamed:  # the held-out sets of the final fit replace the last comparison
+        later_sizes = later_sizes[:-1]
     for size, halving_round in zip(later_sizes, HALVING_ROUNDS, strict=False):
         if not trials or budget.is_exhausted:
             break
@@ -242,14 +245,23 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     }
     baselines: dict[str, Ensemble] = {}
     if is_streamed:
-        average = best_average([trial for trial in averaged if trial.trees is None], evaluation)
+        usable = [trial for trial in averaged if trial.trees is None]
+        avoids_quadratic = candidates == "auto" and n > MAX_QUADRATIC_SETS
+        average = (
+            _affordable_average(usable, evaluation) if avoids_quadratic else best_average(usable, evaluation)
+        )
         average = average.widen(MAX_WIDENED_MEMBERS) if budget.is_unlimited else average
-        most_components = budget.max_components(len(average.members), N_COMPONENTS)
-        average, n_components = planner.trim_features(average, most_components)
-        streamed = fit_streamed(data, average.members, n_components, baseline_trials)
-        ensemble = _streamed_ensemble(streamed, streamed.machines)
+        most_landmarks = budget.max_landmarks(len(average.members), min(N_LANDMARKS, len(order)))
+        average, n_landmarks = planner.trim_landmarks(average, most_landmarks)
+        leaves = required_leaves([*average.members, *baseline_trials.values()])
+        landmarks = extend_rows(views, sets, np.sort(order[:n_landmarks]), rows, compared, leaves)
+        streamed = fit_streamed(data, average.members, landmarks, baseline_trials)
+        is_constant = streamed.is_constant
+        ensemble = _streamed_ensemble(streamed, streamed.machines, data.y.shape[1])
         baselines = {
-            name: ensemble if member is streamed.machines[0] else _streamed_ensemble(streamed, [member])
+            name: ensemble
+            if member is streamed.machines[0]
+            else _streamed_ensemble(streamed, [member], data.y.shape[1])
             for name, member in streamed.baselines.items()
         }
         if len(compared) < len(order):  # other baselines have as many sets as after all rounds
@@ -282,6 +294,17 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     )  # fmt: skip
 
 
+def _affordable_average(trials: Sequence[Trial], evaluation: EvaluationSet) -> WeightedAverage:
+    """Return the best average of trials without quadratic time, unless it is clearly worse than that of all."""
+    average = best_average(trials, evaluation)
+    cheaper = [trial for trial in trials if not trial.view.entry.is_quadratic]
+    if not cheaper:
+        return average
+    cheap_average = best_average(cheaper, evaluation)
+    is_worse = evaluation.is_significantly_worse(cheap_average.values, average.values)
+    return average if is_worse else cheap_average
+
+
 def _constant_ensemble(views: Views, data: TrainingData) -> Ensemble:
     """Return an ensemble that predicts the mean target, from the representation with the fewest columns."""
     leaf = int(np.argmin([spec.n_features for spec in views.specs]))
@@ -311,11 +334,9 @@ def refit_sparse(model: SelectedModel, data: TrainingData) -> SelectedModel | No
     )
 
 
-def _streamed_ensemble(streamed: StreamedResult, parts: Sequence[Member]) -> Ensemble:
+def _streamed_ensemble(streamed: StreamedResult, parts: Sequence[Member], n_outputs: int) -> Ensemble:
     leaves = sorted({part.leaf for part in parts})
-    return Ensemble(
-        streamed.trees.only(leaves), tuple(streamed.widths), tuple(parts), streamed.machines[0].b.shape[0]
-    )
+    return Ensemble(streamed.trees.only(leaves), streamed.widths, tuple(parts), n_outputs)
 
 
 def _fit_scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
@@ -380,7 +401,8 @@ def _fit_kernel_member(trial: Trial, share: float, rows: Rows, data: TrainingDat
         (K,) = PairwiseRows(images).matrices([trial.row_kernel])
         a = duals(K, data.y, data.weights, trial.alpha)
     centre = images[0].mean(axis=0, dtype=np.float64)
-    return KernelMember(trial.view.leaf, trial.row_kernel, tuple(images), a, centre, share)
+    intercept = INTERCEPT_KERNEL * a.sum(axis=0)
+    return KernelMember(trial.view.leaf, trial.row_kernel, tuple(images), a, centre, share, intercept)
 
 
 def _sample_size(sets: Sets) -> int:

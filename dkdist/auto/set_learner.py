@@ -22,8 +22,8 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.progress import Progress
 from dkdist._utils.validation import check_verbose, find_stacklevel
 from dkdist.auto import _tuning
-from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING, N_COMPONENTS
-from dkdist.auto.best_pipeline import best_pipeline
+from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING
+from dkdist.auto.best_pipeline import best_pipeline, linear_part
 from dkdist.auto.budgets import Budget
 from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, TreeMember
 from dkdist.auto.explanations import set_function
@@ -246,9 +246,10 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
                 "best_estimator_ does not exist: the best candidate is set sizes, which have no public embedding."
             )
         part = self.machine_.parts[self._best_index] if self._best_part is None else self._best_part
-        n_components = part.W.shape[1] if isinstance(part, LinearMember) else N_COMPONENTS
         assert not isinstance(part, TreeMember)
-        steps_before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)
+        steps_before, rows = best_pipeline(self.scaler_, self._best, part, self._seed)
+        if isinstance(part, KernelMember) and len(part.duals) < len(self._weights):
+            part, rows = linear_part(rows, part), None
         return Pipeline([*steps_before.steps, ("learner", self._learner(rows, part))])
 
     @property

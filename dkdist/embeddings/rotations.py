@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,9 @@ def _profiles(points: F64, references: F64, weights: F64 | None, n_quantiles: in
 def _distances(points: F64, references: F64) -> F64:
     squares = np.zeros((len(points), len(references)))
     for x, y in zip(points.T, references.T, strict=True):
-        squares += (x[:, None] - y) ** 2
+        differences = x[:, None] - y
+        differences *= differences
+        squares += differences
     return np.sqrt(squares, out=squares)
 
 
@@ -187,11 +190,9 @@ def _mean_quantiles(values: F64, weights: F64 | None, L: int) -> F64:
     """Return the means (n, L) of the quantile function of each row (n, m) over L equal intervals of levels."""
     n, m = values.shape
     if weights is None:
-        values.sort(axis=1)
-        positions = np.arange(L + 1) * (m / L)
-        items = np.minimum(positions.astype(np.int64), m - 1)
-        integrals = _prepend_zeros(values.cumsum(axis=1))[:, items] + (positions - items) * values[:, items]
-        return np.asarray(np.diff(integrals, axis=1) * (L / m))
+        distances = values.astype(np.float32)  # sorted in half the time of float64
+        distances.sort(axis=1)
+        return np.asarray(distances @ _interval_weights(m, L), np.float64)
     order = np.argsort(values, axis=1)
     values, mass = np.take_along_axis(values, order, axis=1), weights[order]
     total, below = mass.sum(axis=1, keepdims=True), _prepend_zeros(mass.cumsum(axis=1))
@@ -203,6 +204,14 @@ def _mean_quantiles(values: F64, weights: F64 | None, L: int) -> F64:
         remainder = (level - np.take_along_axis(below, items, 1)) * np.take_along_axis(values, items, 1)
         integrals[:, q] = (np.take_along_axis(integrals_below, items, 1) + remainder)[:, 0]
     return np.asarray(np.diff(integrals, axis=1) * (L / total))
+
+
+@lru_cache(maxsize=64)
+def _interval_weights(m: int, L: int) -> F32:
+    """Return the share (m, L) of each of m equal items in the mean over each of L equal intervals."""
+    edges, items = np.arange(L + 1) * (m / L), np.arange(m)[:, None]
+    overlaps = np.minimum(items + 1, edges[1:]) - np.maximum(items, edges[:-1])
+    return np.asarray(np.maximum(overlaps, 0) * (L / m), np.float32)
 
 
 def _prepend_zeros(x: F64) -> F64:

@@ -50,6 +50,7 @@ from dkdist.linear.many_models import (
     LinearModel,
     ModelBatchState,
     ModelGroup,
+    StatisticsByKey,
     accumulate_outputs,
     held_out_values,
     merge_outputs,
@@ -389,7 +390,7 @@ def _train_ridge(
         members = [c for c in candidates if c.leaf in leaves]
         keys = sorted({_gram_key(c, weightings) for c in members})
         labels = RowLabels(y - offset, problem.held_out, weightings.columns)
-        sums = _sum_statistics(data, leaves, keys, labels, problem)
+        sums = sum_statistics(data, leaves, keys, labels, problem)
         for candidate in members:
             centre = bool(candidate.learner.fit_intercept)
             statistics = sums[_gram_key(candidate, weightings)]
@@ -422,13 +423,15 @@ def _split_by_memory(data: SearchData, leaves: Sequence[int], n_weightings: int)
     return groups
 
 
-def _sum_statistics(
+def sum_statistics(
     data: SearchData,
     leaves: Sequence[int],
     keys: Sequence[GramKey],
     labels: RowLabels,
     problem: SearchProblem,
-) -> Any:
+    dtype: np.dtype[Any] = np.dtype(np.float32),  # noqa: B008
+) -> StatisticsByKey:
+    """Return the statistics of the training rows of all blocks, with products in ``dtype``."""
     blocks, features = data.blocks(leaves, simultaneous=False), data.features(leaves)
     edges = np.unique(np.linspace(0, len(blocks), N_SEARCH_RIDGE_JOBS + 1).round().astype(int))
     jobs = [block_range_job(blocks, a, b, labels, data.skip) for a, b in pairwise(edges.tolist())]
@@ -436,11 +439,12 @@ def _sum_statistics(
         MAX_SEARCH_TREE_LEVELS + MAX_WAITING_SUMS
     )
     plan = plan_blocks(blocks, what="search, ridge", passes=1, waiting=1, state_bytes=state_bytes)
-    work = partial(accumulate_outputs, features, np.dtype(np.float32), keys)
+    work = partial(accumulate_outputs, features, dtype, keys)
     with plan.run(problem.verbose) as progress:
-        return tree_sum(
+        sums: StatisticsByKey = tree_sum(
             blocks, jobs, work, merge_outputs, window=MAX_WAITING_SUMS, label="grams", progress=progress
         )
+    return sums
 
 
 def held_out_decision_values(
