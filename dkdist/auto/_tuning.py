@@ -74,7 +74,6 @@ MIN_COMPONENTS, MIN_SELECTION_SETS = 16, 50
 MIN_TRIMMED_COMPONENTS = 512  # with fewer random features per member, members are dropped instead
 N_STREAMED_ALPHAS = 5  # penalties per member; each costs D^3 / 3 multiplications
 BENCHMARK_ROWS = 768  # rows and columns of the matrices in the benchmark of this machine
-ROWS_PER_PRODUCT = 1024  # rows per block of a prediction by kernels
 
 # Representations (python benchmarks/defaults.py; tests/automatic/test_representations.py). Narrower densities are too
 # noisy, wider ones are close to moments. Numbers of nodes are for one, two and three dimensions.
