@@ -1,8 +1,8 @@
 """Tuning constants of distances, with the trade-off of each and the command that measures it."""
 
 # Sliced Wasserstein embeddings (python benchmarks/roofline_stages.py measures their speed).
-# Average number of projections per set above which one NumPy sort per set is faster. Does not affect results.
-MIN_NUMPY_PROJECTIONS = 1600
+# Points above which NumPy sorts each set faster than a sorting network. Does not affect results.
+MAX_NETWORK_POINTS = 4096
 # The error of the mean over L directions is proportional to L^(-1/2), the cost to L.
 MIN_DIRECTIONS = 64
 
