@@ -2,8 +2,8 @@
 
 Bitonic merge sort (Batcher 1968) with all comparators in ascending order: the first level that merges two sorted runs
 of p rows compares rows i and 2 p - 1 - i, the next levels rows i and i + k for k = p / 2, p / 4, ..., 1. Missing rows
-are infinite. Blocks of 16 rows are sorted, and the last four levels of a merge are done, in registers; other passes over
-memory take two levels each. Cost: about n log2(n)^2 / 4 comparators, each a minimum and a maximum of vectors.
+are infinite. Blocks of 16 rows are sorted, and the last four levels of a merge are done, in registers; other passes
+over memory take two levels each. Cost: about n log2(n)^2 / 4 comparators, each a minimum and a maximum of vectors.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@
 
 The mean over quantiles is the midpoint rule for W_2^2 = int_0^1 (F^-1 - G^-1)^2 dt on each of L directions. It is exact
 if the sizes of both sets divide Q. A fraction 1 / (2 Q) of the weight lies beyond each outermost quantile, so a
-smaller fraction of outliers has no influence. Cost: L n (d + log2 n) steps per set.
+smaller fraction of outliers has no influence. Cost: L n (d + log2(n)^2 / 4) steps per set, for one direction per lane.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.arrays import F32, F64, I64, borrowed
+from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import f32
 from dkdist._numba.points import cache_lines, read_only, total_weight, weight_array
@@ -49,14 +49,14 @@ def _group_directions(directions: F64) -> F64:
 
 
 def _fill_large_set(points: F32, centre: F64, U: F64, rows: F32) -> None:
-    """Fill the row (L, Q) of one set; faster than `_quantiles`, because NumPy's sort is faster than a network."""
+    """Fill the row (L, Q) of one set, bitwise identical to `_quantiles`; needs less memory, because NumPy sorts."""
     (L, Q), n = rows.shape, len(points)
     ranks, factor = ((2 * np.arange(Q) + 1) * n + 2 * Q - 1) // (2 * Q) - 1, 1 / np.sqrt(float(rows.size))
     x = np.empty((n, SIMD_WIDTH), np.float32)
-    for first, block in zip(range(0, L, SIMD_WIDTH), U, strict=True):
-        _project(points, centre, block, x.reshape(-1))
-        lines = np.sort(x.T[: L - first], axis=1)
-        rows[first : first + SIMD_WIDTH] = lines[:, ranks] * factor
+    for u in range(L):
+        if u % SIMD_WIDTH == 0:
+            _project(points, centre, U[u // SIMD_WIDTH], x.reshape(-1))
+        rows[u] = np.sort(x[:, u % SIMD_WIDTH])[ranks] * factor
 
 
 @jit(FMA)
