@@ -41,9 +41,17 @@ def padded_rows(n: int) -> int:
     return max(BLOCK_ROWS, 1 << (n - 1).bit_length())
 
 
+@inline_jit(early=False)
+def sort_blocks(x, n):  # type: ignore[no-untyped-def]
+    """Sort the rows inside the blocks of 16 that `sort_columns` leaves in another order."""
+    for i in range(0, n, BLOCK_ROWS):
+        rows = load(x, i * SIMD_WIDTH, SIMD_WIDTH, BLOCK_ROWS, SIMD_WIDTH)
+        store(_merge_block(rows), x, i * SIMD_WIDTH, SIMD_WIDTH)
+
+
 @inline_jit()
 def sort_columns(x, n):  # type: ignore[no-untyped-def]
-    """Sort columns of x, (rows * SIMD_WIDTH,) float32, except that rows inside a block of 16 remain in another order.
+    """Sort columns of x, (rows * SIMD_WIDTH,) float32 or float64, except that blocks of 16 rows are in another order.
 
     Of at least `padded_rows` (n) rows the first n are sorted; `row_at_rank` returns rows in order.
     """
@@ -51,7 +59,7 @@ def sort_columns(x, n):  # type: ignore[no-untyped-def]
     while p < n:
         p *= 2
     for i in range(n, p):
-        store(full(INF, 1, SIMD_WIDTH), x, i * SIMD_WIDTH, 0)
+        store(full(x.dtype.type(INF), 1, SIMD_WIDTH), x, i * SIMD_WIDTH, 0)
     for i in range(0, n, BLOCK_ROWS):
         rows = load(x, i * SIMD_WIDTH, SIMD_WIDTH, BLOCK_ROWS, SIMD_WIDTH)
         store(_sort_block(rows), x, i * SIMD_WIDTH, SIMD_WIDTH)
@@ -61,9 +69,7 @@ def sort_columns(x, n):  # type: ignore[no-untyped-def]
             size = min(n - first, 2 * p) * SIMD_WIDTH
             _merge(x, first * SIMD_WIDTH, p * SIMD_WIDTH, size, is_even)
         p, is_even = 2 * p, not is_even
-        for i in range(0, n if p < n else 0, BLOCK_ROWS):
-            rows = load(x, i * SIMD_WIDTH, SIMD_WIDTH, BLOCK_ROWS, SIMD_WIDTH)
-            store(_merge_block(rows), x, i * SIMD_WIDTH, SIMD_WIDTH)
+        sort_blocks(x, n if p < n else 0)
 
 
 @inline_jit()

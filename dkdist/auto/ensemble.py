@@ -14,7 +14,8 @@ from dkdist._numba.arrays import F32, F64, Array
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
 from dkdist.auto.bagged_trees import BaggedTrees
-from dkdist.auto.representation_rows import KernelSums, RowKernel
+from dkdist.auto.kernel_sums import KernelSums
+from dkdist.auto.representation_rows import RowKernel
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL
 from dkdist.models.model_text import require_working

@@ -16,7 +16,6 @@ from dkdist._base.influence import point_influences
 from dkdist._base.inputs import Sets
 from dkdist._base.params import Domain, EmbeddingWrapperParams, FittedParams
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.products import TILE_ROWS, deterministic_factor
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
 from dkdist.auto._tuning import WIDTH_FACTORS
@@ -259,7 +258,7 @@ class PairwiseRows:
     def __init__(self, rows: Sequence[F32]) -> None:
         self._centre = rows[0].mean(axis=0, dtype=np.float64).astype(np.float32)
         self._X, self._images = rows[0] - self._centre, rows[1:]
-        self._squares = _squares(self._X)
+        self._squares = squared_norms(self._X)
         self._d2 = self._distances(self._X, self._squares)
 
     def kernels(self) -> list[RowKernel]:
@@ -278,7 +277,7 @@ class PairwiseRows:
         ]
         for image in self._images:
             centred_image = image - self._centre
-            d2 = self._distances(centred_image, _squares(centred_image))
+            d2 = self._distances(centred_image, squared_norms(centred_image))
             for kernel, total in zip(kernels, matrices, strict=True):
                 total += kernel.of_distances(d2)
         for total in matrices if self._images else ():
@@ -300,50 +299,6 @@ class PairwiseRows:
         return products
 
 
-class KernelSums:
-    """Sums over training rows sum_j k(x, y_j) a_j of a kernel, averaged over images, in float32 products.
-
-    Errors of kernels are about 1e-7 of (|x|^2 + |y|^2) / sigma^2 of centred rows, as in `PairwiseRows`. Each row of the
-    result depends only on its row of X, bit for bit.
-    """
-
-    def __init__(self, kernel: RowKernel, images: Sequence[Any], duals: F64, centre: F64) -> None:
-        self._centre, self._duals, self._factors = np.asarray(centre, np.float64), duals, []
-        if kernel.sigma is None:
-            self._coef = ((images[0] - self._centre) / kernel.scale).T @ duals
-            return
-        self._scale = 1 / kernel.sigma
-        for image in images:
-            Y = ((image - self._centre) * self._scale).astype(np.float32)
-            self._factors.append(
-                (deterministic_factor(np.ascontiguousarray(Y.T)), _squares(Y).astype(np.float32))
-            )
-
-    def of(self, X: F32) -> F64:
-        """Return the sums (n, t) of rows X (n, m)."""
-        if not self._factors:
-            return _row_products(X - self._centre, self._coef)
-        parts = [self._tile(X[i : i + TILE_ROWS]) for i in range(0, len(X), TILE_ROWS)]
-        return np.concatenate(parts) if parts else np.empty((0, self._duals.shape[1]))
-
-    def _tile(self, X: F32) -> F64:
-        X = ((X - self._centre) * self._scale).astype(np.float32)
-        halves = (0.5 * _squares(X)).astype(np.float32)[:, None]
-        K = np.empty((len(X), len(self._duals)), np.float32)
-        total = np.zeros((len(X), self._duals.shape[1]))
-        for factor, squares in self._factors:
-            factor.product(X, K)  # x.y - |x|^2 / 2 - |y|^2 / 2 = -|x - y|^2 / 2
-            K -= halves
-            K -= 0.5 * squares
-            np.exp(np.minimum(K, 0, out=K), out=K)
-            total += _row_products(K.astype(np.float64), self._duals)
-        return total / len(self._factors)
-
-
-def _row_products(A: F64, B: F64) -> F64:
-    """Return A B (n, t); einsum sums each row in the same order, unlike a BLAS."""
-    return np.stack([np.einsum("ij,j->i", A, column) for column in np.ascontiguousarray(B.T)], axis=1)
-
-
-def _squares(rows: F32) -> F64:
+def squared_norms(rows: F32 | F64) -> F64:
+    """Return squared norms (n,) of rows (n, m)."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))

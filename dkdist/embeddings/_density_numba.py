@@ -38,7 +38,6 @@ from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import FINITE_FMA, FINITE_REASSOC, inline_jit, jit
 from dkdist._numba.elementary import cospi, f32, log, maximum, minimum, sincospi
 from dkdist._numba.points import TILE_POINTS, cache_lines, fill_fractions, read_only, set_arrays, total_weight
-from dkdist._numba.products import deterministic_factor
 from dkdist._numba.simd import (
     HAS_AVX512,
     add_outer,
@@ -419,11 +418,7 @@ def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
 def tensor_density(C: F32, tables: list[F32]) -> F32:
     """Return densities on the tensor grid of nodes: (n_sets, q_1 * .. * q_d), last dimension fastest."""
     n, last = len(C), np.ascontiguousarray(tables[-1].T)
-    if len(tables) == 1:
-        out = np.empty((n, last.shape[1]), np.float32)
-        deterministic_factor(last).product(C, out)
-        return out
-    leading = C  # one product per set, so that its bits do not depend on other sets
+    leading = C  # one product per set: its bits do not depend on other sets
     for j, table in enumerate(tables[:-1]):
         shape = n, -1, table.shape[1], math.prod(other.shape[1] for other in tables[j + 1 :])
         leading = np.matmul(table, leading.reshape(shape))

@@ -32,14 +32,17 @@ def test_rows_are_quantiles(d, weighted):
         np.testing.assert_allclose(row, expected, rtol=0, atol=ROUNDING * np.abs(x).max() * np.sqrt(d / L))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("d", [1, 3])
-def test_large_sets_have_the_same_bits_by_another_sort(d, monkeypatch):
+def test_large_sets_have_the_same_bits_by_another_sort(d, weighted, monkeypatch):
     sizes = np.random.default_rng(d).integers(1, 300, 20)
     arrays = [np.random.default_rng(n).normal(size=(n, d)) for n in sizes]
-    embedding = dk.SlicedWassersteinEmbedding(21, 7, random_state=0).fit(arrays)
-    rows = embedding.transform(arrays)
+    weights = [np.random.default_rng(n).random(n) for n in sizes] if weighted else None
+    sets = dk.SampleSets.from_arrays(arrays, weights)
+    embedding = dk.SlicedWassersteinEmbedding(21, 7, random_state=0).fit(sets)
+    rows = embedding.transform(sets)
     monkeypatch.setattr(_sliced_wasserstein_numba, "MAX_NETWORK_POINTS", 100)
-    np.testing.assert_array_equal(embedding.transform(arrays), rows)
+    np.testing.assert_array_equal(embedding.transform(sets), rows)
 
 
 @pytest.mark.parametrize("n", [4, 32])

@@ -6,7 +6,7 @@ import pytest
 from dkdist._numba.compilation import jit
 from dkdist._numba.points import cache_lines
 from dkdist._numba.simd import SIMD_WIDTH, store
-from dkdist._numba.sorting import padded_rows, row_at_rank, sort_columns
+from dkdist._numba.sorting import padded_rows, row_at_rank, sort_blocks, sort_columns
 
 
 @jit()
@@ -54,3 +54,18 @@ def test_zeros_keep_their_signs():
     columns = np.where(np.random.default_rng(0).random((50, SIMD_WIDTH)) < 0.5, 0.0, -0.0).astype(np.float32)
     result = sort_by_network(columns)
     np.testing.assert_array_equal(np.signbit(result).sum(axis=0), np.signbit(columns).sum(axis=0))
+
+
+@jit()
+def _sort_all(x, n):  # type: ignore[no-untyped-def]
+    sort_columns(x, n)
+    sort_blocks(x, n)
+
+
+@pytest.mark.parametrize("n", [1, 5, 16, 17, 32, 33, 200, 257, 1025])
+def test_float64_columns_are_sorted(n):
+    columns = np.random.default_rng(n).normal(size=(n, SIMD_WIDTH))
+    x = np.empty(padded_rows(n) * SIMD_WIDTH)
+    x[: columns.size] = columns.ravel()
+    _sort_all(x, n)
+    np.testing.assert_array_equal(x[: columns.size].reshape(n, -1), np.sort(columns, axis=0))
