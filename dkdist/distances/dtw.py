@@ -2,13 +2,14 @@
 
     D_ij = c(x_i, y_j) + min(D_(i-1)j, D_i(j-1), D_(i-1)(j-1)),   D_(-1)(-1) = 0,   d(x, y) = D_(n-1)(m-1)
 
-and infinity outside the table. Landmarks of similar length are packed into 128 SIMD lanes and padded to the longest.
+and infinity outside the table. Landmarks of similar length are packed, one per SIMD lane, and padded to the longest.
 The padding does not affect results, because each lane is read at the corner of its own table. If there are too few
 series for a pack, they are compared one by one along the diagonals of their tables (`_series_numba.py`), with the same
 additions in the same order. A pack is processed with four points of the object at a time, so that each landmark point
-is loaded once for four; objects are padded at the start to a multiple of four by points at infinity. Costs are computed
-from differences, so a common offset of all series only affects the rounding of points. Computations are elementwise in
-float32, with a relative error of about sqrt(n + m) * 6e-8. Cost per pair: n m (2 d + 5) flops, in vector registers.
+is loaded once for four, and the cells of a column stay in registers; objects are padded at the start to a multiple of
+four by points at infinity. Costs are computed from differences, so a common offset of all series only affects the
+rounding of points. Computations are elementwise in float32, with a relative error of about sqrt(n + m) * 6e-8. Cost per
+pair: n m (2 d + 3) flops.
 """
 
 from __future__ import annotations
@@ -257,7 +258,9 @@ def _fill(packed, points, offsets, euclidean, root, normalize, band, borders, bu
             Y, M = values[starts[p] : starts[p + 1]], max(lengths[p, 0], 1)
             above = buffer[: M * N_LANES]
             bands = _lane_bands(n, lengths[p], band)
-            lowest, highest = (int(bands[:N_LANES].min()), int(bands[N_LANES:].max())) if len(bands) else (-n, M)
+            lowest, highest = (
+                (int(bands[:N_LANES].min()), int(bands[N_LANES:].max())) if len(bands) else (-n, M)
+            )
             above[:] = INF
             for i in range(-pad, n, N_ROWS):
                 begin, end = max(0, i + lowest), min(M, i + N_ROWS + highest)
