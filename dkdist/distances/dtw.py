@@ -21,19 +21,16 @@ import numpy as np
 
 from dkdist._numba.arrays import F32, I64
 from dkdist._numba.compilation import inline_jit, jit
+from dkdist._numba.elementary import squared_distances
 from dkdist._numba.points import cache_lines, read_only
 from dkdist._numba.simd import (
     SIMD_WIDTH,
-    full,
-    fused,
     load,
-    minus,
     plus,
     smaller,
     square_roots,
     store,
     where_between,
-    zeros,
 )
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
@@ -181,20 +178,6 @@ class DynamicTimeWarping(Distance):
 
 
 @inline_jit()
-def _costs(x, Y, j, d, euclidean):  # type: ignore[no-untyped-def]
-    """Return the costs of four points x (d, N_ROWS) and point j of each lane of Y (points, d, N_LANES)."""
-    c0 = c1 = c2 = c3 = zeros(1, N_LANES)
-    for k in range(d):
-        y = load(Y, (j * d + k) * N_LANES, 0, 1, N_LANES)
-        e0, e1 = minus(full(x[4 * k], 1, N_LANES), y), minus(full(x[4 * k + 1], 1, N_LANES), y)
-        e2, e3 = minus(full(x[4 * k + 2], 1, N_LANES), y), minus(full(x[4 * k + 3], 1, N_LANES), y)
-        c0, c1, c2, c3 = fused(e0, e0, c0), fused(e1, e1, c1), fused(e2, e2, c2), fused(e3, e3, c3)
-    if euclidean:
-        c0, c1, c2, c3 = square_roots(c0), square_roots(c1), square_roots(c2), square_roots(c3)
-    return c0, c1, c2, c3
-
-
-@inline_jit()
 def _fill_columns(Y, x, d, euclidean, bands, i, begin, end, borders, above):  # type: ignore[no-untyped-def]
     """Compute cells (i .. i + 3, begin .. end - 1) of a pack; ``above`` (points, N_LANES) becomes its last row.
 
@@ -205,7 +188,9 @@ def _fill_columns(Y, x, d, euclidean, bands, i, begin, end, borders, above):  # 
     left1, left2 = load(borders, 2 * N_LANES, 0, 1, N_LANES), load(borders, 3 * N_LANES, 0, 1, N_LANES)
     left3 = load(borders, 4 * N_LANES, 0, 1, N_LANES)
     for j in range(begin, end):
-        c0, c1, c2, c3 = _costs(x, Y, j, d, euclidean)
+        c0, c1, c2, c3 = squared_distances(x, 0, 1, N_ROWS, Y, j * d * N_LANES, N_LANES, d)
+        if euclidean:
+            c0, c1, c2, c3 = square_roots(c0), square_roots(c1), square_roots(c2), square_roots(c3)
         if len(bands):
             low, high, shift = load(bands, 0, 0, 1, N_LANES), load(bands, N_LANES, 0, 1, N_LANES), j - i
             c0 = where_between(c0, f32(shift), low, high, INF)
