@@ -14,7 +14,9 @@ and indices refer to the flat array; n and lanes are literals:
     add_outer(u, v, c)               vector v.n k + l of the tile c, plus u[k] v[l]
     rounded(tile), widened(tile)     float64 to float32 and back
     part(tile, k, n)                 n vectors from vector k on; k and n are literals
+    square_roots(tile)               lane by lane
     smaller(a, b), larger(a, b)      lane by lane
+    where_between(tile, x, low, high, other)     the tile where low <= x <= high, else the number ``other``
     comparators(pairs)(tile)         order pairs (i, j) of vectors lane by lane: the smaller numbers go to vector i
     totals(tile)                     one vector: lane k is the sum of vector k; n or 2 n lanes per vector
     lane_sum(tile)                   sum of all lanes of a tile of one vector, in halves
@@ -41,7 +43,7 @@ from numba.extending import intrinsic, register_model
 from dkdist._numba._numba_private import cgutils, get_host_cpu_features, models
 
 INDEX = ir.IntType(32)
-FASTMATH_FLAGS = ("contract", "nsz", "nnan", "ninf")
+FASTMATH_FLAGS = ("contract", "nsz")  # not "ninf": dynamic time warping adds infinities
 
 
 def _has_avx512() -> bool:
@@ -273,6 +275,36 @@ def part(typing, tile, k, n):  # type: ignore[no-untyped-def]
         return pack(builder, unpack(builder, tile, arguments[0])[k.literal_value :][: output.n])
 
     return output(tile, k, n), generate
+
+
+@_intrinsic
+def square_roots(typing, tile):  # type: ignore[no-untyped-def]
+    """Return the square roots of a float32 tile."""
+    name, v = f"llvm.sqrt.v{tile.lanes}f32", vector(tile.lanes)
+
+    def root(builder: Any, x: Any) -> Any:
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(v, (v,)), name)  # type: ignore[no-untyped-call]
+        return builder.call(function, [x])
+
+    return tile(tile), _elementwise(root)
+
+
+@_intrinsic
+def where_between(typing, tile, x, low, high, other):  # type: ignore[no-untyped-def]
+    """Replace lanes by the number ``other`` where the number x is below tile ``low`` or above tile ``high``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kept, number, lower, upper, replacement = arguments
+        number, replacement = (_broadcast(builder, y, tile.lanes) for y in (number, replacement))
+        vectors = []
+        for v, a, b in zip(*(unpack(builder, tile, t) for t in (kept, lower, upper)), strict=True):
+            inside = builder.and_(
+                builder.fcmp_ordered("<=", a, number), builder.fcmp_ordered("<=", number, b)
+            )
+            vectors.append(builder.select(inside, v, replacement))
+        return pack(builder, vectors)
+
+    return tile(tile, x, low, high, other), generate
 
 
 def _ordered(builder: Any, x: Any, y: Any) -> tuple[Any, Any]:

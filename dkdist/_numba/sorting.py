@@ -2,7 +2,7 @@
 
 Bitonic merge sort (Batcher 1968) with all comparators in ascending order: the first level that merges two sorted runs
 of p rows compares rows i and 2 p - 1 - i, the next levels rows i and i + k for k = p / 2, p / 4, ..., 1. Missing rows
-are infinite. Blocks of 16 rows are sorted, and the last four levels of a merge are done, in registers; other passes
+are infinite. Runs of 32 rows are sorted, and the last four levels of a merge are done, in registers; other passes
 over memory take two levels each. Cost: about n log2(n)^2 / 4 comparators, each a minimum and a maximum of vectors.
 """
 
@@ -16,6 +16,7 @@ from dkdist._numba.simd import SIMD_WIDTH, comparators, full, larger, load, part
 
 INF = f32(np.inf)
 BLOCK_ROWS = 16  # rows in registers: all of AVX2, half of AVX-512 (tests/loops/test_sorting.py)
+RUN_ROWS = 32  # rows that are sorted in registers at first (tests/loops/test_sorting.py)
 
 
 def _odd_even_merge_sort(n: int) -> list[tuple[int, int]]:
@@ -32,13 +33,13 @@ def _odd_even_merge_sort(n: int) -> list[tuple[int, int]]:
     ]
 
 
-_sort_block = comparators(_odd_even_merge_sort(BLOCK_ROWS))
+_sort_run = comparators(_odd_even_merge_sort(RUN_ROWS))
 _merge_block = comparators([(i, i + k) for k in (8, 4, 2, 1) for i in range(BLOCK_ROWS) if not i & k])
 
 
 def padded_rows(n: int) -> int:
     """Return the rows of the buffer that sorts n rows: a power of two."""
-    return max(BLOCK_ROWS, 1 << (n - 1).bit_length())
+    return max(RUN_ROWS, 1 << (n - 1).bit_length())
 
 
 @inline_jit(early=False)
@@ -55,15 +56,15 @@ def sort_columns(x, n):  # type: ignore[no-untyped-def]
 
     Of at least `padded_rows` (n) rows the first n are sorted; `row_at_rank` returns rows in order.
     """
-    p = BLOCK_ROWS
+    p = RUN_ROWS
     while p < n:
         p *= 2
     for i in range(n, p):
         store(full(x.dtype.type(INF), 1, SIMD_WIDTH), x, i * SIMD_WIDTH, 0)
-    for i in range(0, n, BLOCK_ROWS):
-        rows = load(x, i * SIMD_WIDTH, SIMD_WIDTH, BLOCK_ROWS, SIMD_WIDTH)
-        store(_sort_block(rows), x, i * SIMD_WIDTH, SIMD_WIDTH)
-    p, is_even = BLOCK_ROWS, False
+    for i in range(0, n, RUN_ROWS):
+        rows = load(x, i * SIMD_WIDTH, SIMD_WIDTH, RUN_ROWS, SIMD_WIDTH)
+        store(_sort_run(rows), x, i * SIMD_WIDTH, SIMD_WIDTH)
+    p, is_even = RUN_ROWS, True
     while p < n:
         for first in range(0, n - p, 2 * p):
             size = min(n - first, 2 * p) * SIMD_WIDTH
