@@ -37,6 +37,13 @@ def test_speed_prints_accuracy_and_time(tmp_path: Path) -> None:
     assert figures["pipeline"]["ratio"] > 0
 
 
+def test_automatic_seconds_measures_new_processes(tmp_path: Path) -> None:
+    figures = run("automatic_seconds.py", "cold", "import", output=tmp_path / "seconds.json")
+    for stage, names in (("cold", {"empty cache", "filled cache"}), ("import", {"dkdist", "sklearn.base"})):
+        assert figures[stage].keys() == names
+        assert all(figure["processor_seconds"] > 0 for figure in figures[stage].values())
+
+
 def test_roofline_prints_attainable_and_achieved_rates(tmp_path: Path) -> None:
     stages = ("read", "powers", "fused", "pipeline")
     figures = run("roofline.py", *stages, output=tmp_path / "roofline.json")
