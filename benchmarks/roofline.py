@@ -9,7 +9,8 @@ pipeline  from a store to SGD with a fitted embedding; every set is read and emb
           (`cache=False`); compared with the sum of the minima of reading, embed, powers and fused
 
 The minimum ("attainable") of every other stage is the operation count of `roofline_stages.py` divided by the rates that
-`machine_rates.py` measures in the same run. A ratio of 1 requires full SIMD vectors, no other operations and no stalls.
+`machine_rates.py` measures in the same run. A ratio of 1 requires full SIMD vectors in all units at once, no other
+operations (such as loads and stores) and no stalls.
 
 For read, seconds are medians of wall time, and ratios are medians over rounds. For other stages, the minimum processor
 time of several runs, divided by the number of threads, is compared with the best rates, so that other programs have

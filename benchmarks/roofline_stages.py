@@ -1,12 +1,13 @@
 """Stages of a fit and compiled functions of distances, with the minimum work per set.
 
 Counts are those of the algorithm of a stage with full SIMD vectors and no avoidable memory traffic. A step is a fused
-multiply-add or a minimum. Symbols: n points per set in d dimensions, q nodes and K degrees per dimension, m columns per
-row, D features, J frequencies, R landmarks (random objects) of M points.
+multiply-add or a product; additions and minima count separately (`machine_rates.py`), and elementary functions by their
+instructions. Symbols: n points per set in d dimensions, q nodes and K degrees per dimension, m columns per row, D
+features, J frequencies, R landmarks (random objects) of M points.
 
-    embed        n d cosines; n d (K - 2) steps of their recurrence, n d (K - q) to fold degrees, n d q (q + 1) / 2 for
-                 the functions of all nodes; q + .. + q^(d-1) products and q^d sums per point. d = 1: K sums per point
-                 for the coefficients, then K q steps
+    embed        n d cosines; n d (K - 2) steps of their recurrence, n d (K - q) additions to fold degrees, n d q
+                 (q + 1) / 2 steps for the functions of all nodes; q + .. + q^(d-1) products and q^d steps per point.
+                 d = 1: K additions per point for the coefficients, then K q steps
     powers       a logarithm and a root per node, J sines with cosines, 2 + 5 J products; 4 m bytes are written
     features     3 D/2L transforms of L log2 L additions and L signs (L: m rounded up to a power of two), D/2 sines with
                  cosines, 3 D/2 products; 4 D bytes are written to memory
@@ -14,12 +15,13 @@ row, D features, J frequencies, R landmarks (random objects) of M points.
     ridge        D (D + 1) / 2 steps and D products; half a matrix of 8 D^2 bytes is read and written once per 4,096
                  rows, or per 128 MiB of rows
     pipeline     reading, embed, powers and fused, and 4 n d bytes of points
-    dtw          n M R (2 d + 3): differences, squares, two minima, a sum
+    dtw          n M R pairs of points: d differences, d squares, two minima and a sum
     levenshtein  17 word operations per symbol and landmark, which fills one word here
-    hausdorff    n M R (2 d + 2): differences, squares, minima over rows and columns
-    energy       n M R (2 d + 2), and as many roots, summed in float64; n^2 of both within the set
-    sliced       2 n d steps per direction (float64: half as many per vector), and sorting n numbers
-    moments      d + d (d + 1) / 2 steps per point, in float64; 4 n d bytes are read
+    hausdorff    n M R pairs: d differences, d squares, minima over rows and columns
+    energy       n M R pairs: d differences, d squares, a root, a sum in float64 (two steps); n^2 of both within the set
+    sliced       2 n d steps per direction (float64: half as many per vector), and the comparators of Batcher's odd-even
+                 merge sort of n numbers, n log2(n) (log2(n) - 1) / 4 + n - 1, of a minimum and a maximum
+    moments      2 d additions and d (d + 1) / 2 steps per point, in float64; 4 n d bytes are read
     mean         d steps and a sine with its cosine for each of D/2 frequencies and each point, two sums
 """
 
@@ -31,7 +33,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from machine_rates import Work
+from machine_rates import Work, calls
 from speed import mixture_sets
 
 import dkdist as dk
@@ -96,26 +98,24 @@ def quarters(n: int) -> list[slice]:
 def densities_of(d: int, K: int, q: int) -> Work:
     """Return the work of densities of 200 points at q^d nodes."""
     n, pairs = POINTS, q * (q + 1) // 2
-    steps = n * d * (K - 2)
+    steps, cosines = n * d * (K - 2), calls("cospi", n * d)
     if d == 1:
-        steps += n * K + K * q
-    else:
-        steps += n * d * (max(0, K - q) + pairs) + n * sum(q**j for j in range(1, d + 1))
-    return Work(steps, functions={"cospi": n * d})
+        return Work(steps + K * q, n * K) + cosines
+    steps += n * d * pairs + n * sum(q**j for j in range(1, d + 1))
+    return Work(steps, n * d * max(0, K - q)) + cosines
 
 
 def powers_of(m: int, nodes: int, J: int) -> Work:
     """Return the work of a row of m columns from densities at the nodes."""
-    functions = {"log": nodes, "sqrt": nodes, "sincospi": J * nodes}
-    return Work(nodes * (2 + 5 * J), functions=functions, bytes={"L3": 4 * m})
+    functions = calls("log", nodes) + calls("sincospi", J * nodes)
+    return functions + Work(nodes * (2 + 5 * J), functions={"sqrt": nodes}, bytes={"L3": 4 * m})
 
 
 def features_of(m: int) -> Work:
     """Return the work of D structured features of a row of m columns."""
     L = max(16, 1 << (m - 1).bit_length())
     blocks = -(-D // (2 * L))
-    steps = blocks * 3 * L * (np.log2(L) + 1) + 1.5 * D
-    return Work(float(steps), functions={"sincospi": D / 2})
+    return Work(blocks * 3 * L + 1.5 * D, blocks * 3 * L * float(np.log2(L))) + calls("sincospi", D / 2)
 
 
 def embed(divergence: str, d: int, quick: bool) -> Computed:
@@ -216,14 +216,12 @@ def distance(name: str, quick: bool) -> Computed:
     embedding = dk.DistanceEmbedding(name, "segment" if text or name == "dtw" else "subsample",
                                      n_components=N_LANDMARKS, lengths=(M, M), gamma=0, random_state=0)  # fmt: skip
     tables, pairs = embedding.fit(sets).spec_.materialize(), N_POINTS * M * N_LANDMARKS
-    partial_sums = N_POINTS**2 / pairs
+    all_pairs = pairs + N_POINTS**2  # with those within the set
     work = {
-        "dtw": Work(pairs * (2 * d + 3)),
+        "dtw": Work(pairs * d, pairs * (d + 1), pairs * 2),
         "levenshtein": Work(words=17.0 * N_POINTS * N_LANDMARKS),
-        "modified-hausdorff": Work(pairs * (2 * d + 2)),
-        "energy": Work(
-            pairs * (2 * d + 2) * (1 + partial_sums), functions={"sqrt": pairs * (1 + partial_sums)}
-        ),
+        "modified-hausdorff": Work(pairs * d, pairs * d, pairs * 2),
+        "energy": Work(all_pairs * (d + 2), all_pairs * d, functions={"sqrt": all_pairs}),
     }[name]
     return Computed(n, tables.distances, [sets[part] for part in quarters(n)], work)
 
@@ -234,15 +232,15 @@ def other(name: str, quick: bool) -> Computed:
     embedding, work = {
         "sliced": (
             dk.SlicedWassersteinEmbedding(n_quantiles=16, n_directions=50, random_state=0),
-            Work(50 * n * d * 2, functions={"sorted": 50 * n}),
+            Work(50 * n * d * 2, minima=50 * 2 * (n * np.log2(n) * (np.log2(n) - 1) / 4 + n - 1)),
         ),
         "moments": (
             dk.MomentEmbedding(degree=2),
-            Work(2 * n * (d + d * (d + 1) / 2), bytes={"L3": 4 * n * d}),
+            Work(2 * n * d * (d + 1) / 2, 2 * n * 2 * d, bytes={"L3": 4 * n * d}),
         ),
         "mean": (
             dk.MeanEmbedding(1000, method="orthogonal", random_state=0),
-            Work(500 * n * (d + 2), functions={"sincospi": 500 * n}),
+            Work(500 * n * d, 500 * n * 2) + calls("sincospi", 500 * n),
         ),
     }[name]
     tables = embedding.fit(sets).spec_.materialize()

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import FINITE_FMA, FMA, inline_jit
+from dkdist._numba.compilation import FINITE_FMA, inline_jit
+from dkdist._numba.simd import SIMD_WIDTH, fused, load, minus, spread, zeros
 
 f32 = np.float32
 i32 = np.int32
@@ -138,7 +139,6 @@ def sincospi(v):  # type: ignore[no-untyped-def]
 # landmarks per batch; distances of four points to them fit in the L1 cache (python benchmarks/distances.py)
 LANDMARK_BATCH_SIZE = 64
 TILE_POINTS = 32  # points of a set per comparison with a batch of landmarks (python benchmarks/distances.py)
-F32_ZERO = f32(0.0)  # float32 literal for compiled functions (tests/loops/test_elementary.py)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class RaggedLandmarks:
 class PackedLandmarks(Frozen):
     """Landmarks (omegas), 64 per batch; steps ``starts[b]`` to ``starts[b + 1]`` - 1 are the points of batch b.
 
-    A batch has as many steps as its longest landmark has points. ``Y`` (steps, d rounded up to a multiple of 4, 64);
+    A batch has as many steps as its longest landmark has points. ``Y`` (steps, d, 64);
     ``weights`` (steps, 64), zero for repeated points; ``columns`` (batches, 64), the index of each lane's landmark or
     -1; ``totals`` (batches, 64), the sums of weights.
     """
@@ -192,12 +192,12 @@ def pack_landmarks(points: F32, offsets: I64, weights: F32 | None) -> PackedLand
     columns.flat[:R] = order
     lane_omegas = np.where(columns >= 0, columns, order[-1])
     starts = np.concatenate([[0], np.cumsum(sizes[lane_omegas].max(axis=1))]).astype(np.int64)
-    Y = np.zeros((starts[-1], d + -d % 4, LANDMARK_BATCH_SIZE), np.float32)
+    Y = np.empty((starts[-1], d, LANDMARK_BATCH_SIZE), np.float32)
     w = np.zeros((starts[-1], LANDMARK_BATCH_SIZE))
     for b, omegas in enumerate(lane_omegas):
         t = np.arange(starts[b + 1] - starts[b])[:, None]
         point_rows = offsets[omegas] + np.minimum(t, sizes[omegas] - 1)  # indices of points, (steps, 64)
-        Y[starts[b] : starts[b + 1], :d] = points[point_rows].transpose(0, 2, 1)
+        Y[starts[b] : starts[b + 1]] = points[point_rows].transpose(0, 2, 1)
         w[starts[b] : starts[b + 1]] = (t < sizes[omegas]) * (1.0 if weights is None else weights[point_rows])
     totals = np.add.reduceat(w, starts[:-1], axis=0)
     return PackedLandmarks(Y, w, starts, columns, totals, R)
@@ -232,25 +232,17 @@ def load_tile(points, first, m, X):  # type: ignore[no-untyped-def]
     return n
 
 
-@inline_jit(FMA)
-def _square(x):  # type: ignore[no-untyped-def]
-    return x * x
+@inline_jit()
+def squared_distances(X, i, step, stride, Y, j, width, d):  # type: ignore[no-untyped-def]
+    """Return tiles of the squared distances of four points to one point per SIMD lane, summed over d dimensions.
 
-
-@inline_jit(FMA)
-def squared_distances(X, i, Y, d0, d1, d2, d3):  # type: ignore[no-untyped-def]
-    """Set d_r[lane] = |x_{i + r} - y_lane|^2 for four points, summed over four dimensions at a time."""
-    for k in range(0, Y.shape[0], 4):
-        Ya, Yb, Yc, Yd = Y[k], Y[k + 1], Y[k + 2], Y[k + 3]
-        a0, b0, c0, e0 = X[i, k], X[i, k + 1], X[i, k + 2], X[i, k + 3]
-        a1, b1, c1, e1 = X[i + 1, k], X[i + 1, k + 1], X[i + 1, k + 2], X[i + 1, k + 3]
-        a2, b2, c2, e2 = X[i + 2, k], X[i + 2, k + 1], X[i + 2, k + 2], X[i + 2, k + 3]
-        a3, b3, c3, e3 = X[i + 3, k], X[i + 3, k + 1], X[i + 3, k + 2], X[i + 3, k + 3]
-        for j in range(LANDMARK_BATCH_SIZE):
-            ya, yb, yc, ye = Ya[j], Yb[j], Yc[j], Yd[j]
-            s0, s1 = d0[j] if k else F32_ZERO, d1[j] if k else F32_ZERO
-            s2, s3 = d2[j] if k else F32_ZERO, d3[j] if k else F32_ZERO
-            d0[j] = s0 + _square(a0 - ya) + _square(b0 - yb) + _square(c0 - yc) + _square(e0 - ye)
-            d1[j] = s1 + _square(a1 - ya) + _square(b1 - yb) + _square(c1 - yc) + _square(e1 - ye)
-            d2[j] = s2 + _square(a2 - ya) + _square(b2 - yb) + _square(c2 - yc) + _square(e2 - ye)
-            d3[j] = s3 + _square(a3 - ya) + _square(b3 - yb) + _square(c3 - yc) + _square(e3 - ye)
+    Coordinate k of point r is X[i + r * step + k * stride]; those of the lanes begin at Y[j + k * width].
+    """
+    c0 = c1 = c2 = c3 = zeros(1, SIMD_WIDTH)
+    for k in range(d):
+        x, y = i + k * stride, load(Y, j + k * width, 0, 1, SIMD_WIDTH)
+        e0, e1 = minus(spread(X, x, 0, 1, SIMD_WIDTH), y), minus(spread(X, x + step, 0, 1, SIMD_WIDTH), y)
+        e2 = minus(spread(X, x + 2 * step, 0, 1, SIMD_WIDTH), y)
+        e3 = minus(spread(X, x + 3 * step, 0, 1, SIMD_WIDTH), y)
+        c0, c1, c2, c3 = fused(e0, e0, c0), fused(e1, e1, c1), fused(e2, e2, c2), fused(e3, e3, c3)
+    return c0, c1, c2, c3

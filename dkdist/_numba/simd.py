@@ -12,6 +12,12 @@ and indices refer to the flat array; n and lanes are literals:
     plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of equal shape; b
                                      of `fused` may be a number
     add_outer(u, v, c)               vector v.n k + l of the tile c, plus u[k] v[l]
+    rounded(tile), widened(tile)     float64 to float32 and back
+    part(tile, k, n)                 n vectors from vector k on; k and n are literals
+    square_roots(tile)               lane by lane
+    smaller(a, b), larger(a, b)      lane by lane
+    where_between(tile, x, low, high, other)     the tile where low <= x <= high, else the number ``other``
+    comparators(pairs)(tile)         order pairs (i, j) of vectors lane by lane: the smaller numbers go to vector i
     totals(tile)                     one vector: lane k is the sum of vector k; n or 2 n lanes per vector
     lane_sum(tile)                   sum of all lanes of a tile of one vector, in halves
     transposed(tile)                 rows in separate vectors <-> interleaved rows: vector k has the numbers 4 k to
@@ -37,7 +43,7 @@ from numba.extending import intrinsic, register_model
 from dkdist._numba._numba_private import cgutils, get_host_cpu_features, models
 
 INDEX = ir.IntType(32)
-FASTMATH_FLAGS = ("contract", "nsz", "nnan", "ninf")
+FASTMATH_FLAGS = ("contract", "nsz")  # not "ninf": dynamic time warping adds infinities
 
 
 def _has_avx512() -> bool:
@@ -247,6 +253,79 @@ def times(typing, a, b):  # type: ignore[no-untyped-def]
 
 
 @_intrinsic
+def rounded(typing, tile):  # type: ignore[no-untyped-def]
+    """Round a float64 tile to float32."""
+    output = Tile(tile.n, tile.lanes)
+    return output(tile), _elementwise(lambda builder, v: builder.fptrunc(v, vector(tile.lanes)))
+
+
+@_intrinsic
+def widened(typing, tile):  # type: ignore[no-untyped-def]
+    """Convert a float32 tile to float64."""
+    output = Tile(tile.n, tile.lanes, types.float64)
+    return output(tile), _elementwise(lambda builder, v: builder.fpext(v, vector(tile.lanes, types.float64)))
+
+
+@_literal_intrinsic
+def part(typing, tile, k, n):  # type: ignore[no-untyped-def]
+    """Return the tile of n vectors from vector k on."""
+    output = Tile(n.literal_value, tile.lanes, tile.dtype)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return pack(builder, unpack(builder, tile, arguments[0])[k.literal_value :][: output.n])
+
+    return output(tile, k, n), generate
+
+
+@_intrinsic
+def square_roots(typing, tile):  # type: ignore[no-untyped-def]
+    """Return the square roots of a float32 tile."""
+    name, v = f"llvm.sqrt.v{tile.lanes}f32", vector(tile.lanes)
+
+    def root(builder: Any, x: Any) -> Any:
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(v, (v,)), name)  # type: ignore[no-untyped-call]
+        return builder.call(function, [x])
+
+    return tile(tile), _elementwise(root)
+
+
+@_intrinsic
+def where_between(typing, tile, x, low, high, other):  # type: ignore[no-untyped-def]
+    """Replace lanes by the number ``other`` where the number x is below tile ``low`` or above tile ``high``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kept, number, lower, upper, replacement = arguments
+        number, replacement = (_broadcast(builder, y, tile.lanes) for y in (number, replacement))
+        vectors = []
+        for v, a, b in zip(*(unpack(builder, tile, t) for t in (kept, lower, upper)), strict=True):
+            inside = builder.and_(
+                builder.fcmp_ordered("<=", a, number), builder.fcmp_ordered("<=", number, b)
+            )
+            vectors.append(builder.select(inside, v, replacement))
+        return pack(builder, vectors)
+
+    return tile(tile, x, low, high, other), generate
+
+
+def _ordered(builder: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Return (smaller, larger), a permutation even of signed zeros."""
+    is_ordered = builder.fcmp_ordered("<", x, y)
+    return builder.select(is_ordered, x, y), builder.select(is_ordered, y, x)
+
+
+@_intrinsic
+def smaller(typing, a, b):  # type: ignore[no-untyped-def]
+    """Return the smaller numbers of two tiles without NaN."""
+    return a(a, b), _elementwise(lambda builder, x, y: _ordered(builder, x, y)[0])
+
+
+@_intrinsic
+def larger(typing, a, b):  # type: ignore[no-untyped-def]
+    """Return the larger numbers of two tiles without NaN."""
+    return a(a, b), _elementwise(lambda builder, x, y: _ordered(builder, x, y)[1])
+
+
+@_intrinsic
 def fused(typing, a, b, c):  # type: ignore[no-untyped-def]
     """Return a b + c for tiles; b may be a number."""
 
@@ -276,6 +355,22 @@ def add_outer(typing, u, v, c):  # type: ignore[no-untyped-def]
         return pack(builder, [fma(builder, us[k // v.n], vs[k % v.n], w) for k, w in enumerate(cs)])
 
     return c(u, v, c), generate
+
+
+def comparators(pairs: Sequence[tuple[int, int]]) -> Any:
+    """Return a function that orders ``pairs`` (i, j) of vectors of a tile lane by lane: vector i gets the minimum."""
+
+    @_intrinsic
+    def ordered(typing, tile):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vectors = unpack(builder, tile, arguments[0])
+            for i, j in pairs:
+                vectors[i], vectors[j] = _ordered(builder, vectors[i], vectors[j])
+            return pack(builder, vectors)
+
+        return tile(tile), generate
+
+    return ordered
 
 
 @_intrinsic

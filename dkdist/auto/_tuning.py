@@ -72,7 +72,6 @@ N_LANDMARKS = 1024
 # Added to the diagonal of the landmarks' kernel matrix, relative to its mean: above rounding errors of float32 kernels,
 # and below the eigenvalues that matter with the smallest penalty.
 LANDMARK_JITTER = 1e-6
-ROWS_PER_LANDMARK_TILE = 256  # a tile of 1,024 float32 columns takes 1 MiB, which stays in the CPU cache
 N_COMPONENTS = (
     4096  # random features of `best_estimator_`: accuracy against time (python benchmarks/defaults.py)
 )
@@ -88,7 +87,6 @@ MIN_LANDMARKS, MIN_SELECTION_SETS = 16, 50
 MIN_TRIMMED_LANDMARKS = 128  # with fewer landmarks, members are dropped instead
 N_STREAMED_ALPHAS = 5  # penalties per member; each costs m^3 / 3 multiplications
 BENCHMARK_ROWS = 768  # rows and columns of the matrices in the benchmark of this machine
-ROWS_PER_PRODUCT = 1024  # rows per block of a prediction by kernels
 
 # Representations (python benchmarks/defaults.py; tests/automatic/test_representations.py). Narrower densities are too
 # noisy, wider ones are close to moments. Numbers of nodes are for one, two and three dimensions.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from dkdist._base.inputs import Sets
 from dkdist._numba.arrays import F32, F64, Array
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
-from dkdist.auto._tuning import ROWS_PER_PRODUCT
 from dkdist.auto.bagged_trees import BaggedTrees
+from dkdist.auto.kernel_sums import KernelSums
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.models.model_text import require_working
@@ -47,14 +47,18 @@ class KernelMember:
                 f"The intercept of a kernel member must have shape {self.duals.shape[1:]}; got {self.intercept.shape}."
             )
 
-    def values(self, X: F32) -> F64:
-        """Return values (n, t) of rows X (n, m)."""
-        parts = [self._tile_values(X[i : i + ROWS_PER_PRODUCT]) for i in range(0, len(X), ROWS_PER_PRODUCT)]
-        return np.concatenate(parts) if parts else np.empty((0, self.duals.shape[1]))
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            field.name: getattr(self, field.name) for field in fields(self)
+        }  # without the cached function
 
-    def _tile_values(self, X: F32) -> F64:
-        K = self.kernel.of(X.astype(np.float64), self.rows, self.centre)
-        return np.asarray(self.share * (K @ self.duals + self.intercept))
+    @cached_property
+    def _weighted_sums(self) -> KernelSums:
+        return KernelSums(self.kernel, self.rows, self.duals, self.centre)
+
+    def values(self, X: F32) -> F64:
+        """Return values (n, t) of rows X (n, m); each depends only on its row."""
+        return np.asarray(self.share * (self._weighted_sums.of(X) + self.intercept))
 
     def gradient(self, x: F32) -> F64:
         """Return the gradient (m, t) with respect to a row x (m,)."""

@@ -22,7 +22,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F32, F64
-from dkdist.auto._tuning import LANDMARK_JITTER, ROWS_PER_LANDMARK_TILE
+from dkdist.auto._tuning import LANDMARK_JITTER
+from dkdist.auto.kernel_sums import GaussianColumns
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.linear.feature_trees import OutputIterator, SearchData
 from dkdist.linear.many_models import FeatureFunction
@@ -85,28 +86,23 @@ def _landmark_features(
         yield from zip(members, _kernel_columns(X, [kernels[i] for i in members]), strict=True)
 
 
-def _kernel_columns(X: F32, kernels: Sequence[LandmarkKernel]) -> Iterator[F64]:
-    """Yield the columns (n, m) of each kernel; kernels with equal landmarks share squared distances."""
-    centre = kernels[0].centre.astype(np.float32)
-    centred, outputs = X - centre, [np.empty((len(X), len(one.images[0]))) for one in kernels]
-    images = [image - centre for image in kernels[0].images]
-    squares = [np.einsum("ij,ij->i", one, one) for one in (centred, *images)]
-    for start in range(0, len(X), ROWS_PER_LANDMARK_TILE):
-        tile = slice(start, start + ROWS_PER_LANDMARK_TILE)
-        totals = [np.zeros((len(centred[tile]), len(images[0])), np.float32) for _ in kernels]
-        for image, image_squares in zip(images, squares[1:], strict=True):
-            products = centred[tile] @ image.T
-            d2 = squares[0][tile, None] + image_squares
-            d2 -= 2 * products
-            for one, total in zip(kernels, totals, strict=True):
-                if one.kernel.sigma is None:
-                    total += products * np.float32(1 / one.kernel.scale)
-                else:
-                    k = np.multiply(d2, np.float32(-0.5 / one.kernel.sigma**2))
-                    total += np.exp(np.minimum(k, 0, out=k), out=k)
-        for total, output in zip(totals, outputs, strict=True):
-            np.divide(total, len(images), out=output[tile])
-    yield from outputs
+def _kernel_columns(X: F32, kernels: Sequence[LandmarkKernel]) -> list[F64]:
+    """Return the columns (n, m) of each kernel; Gaussian kernels of one leaf share their landmarks."""
+    outputs = [np.empty((len(X), len(one.images[0]))) for one in kernels]
+    gaussian = []
+    for kernel, output in zip(kernels, outputs, strict=True):
+        if kernel.kernel.sigma is None:
+            output[:] = kernel.kernel.of(X.astype(np.float64), kernel.images, kernel.centre)
+        else:
+            gaussian.append((kernel.kernel.sigma, output))
+    if gaussian:
+        columns = GaussianColumns([sigma for sigma, _ in gaussian], kernels[0].images, kernels[0].centre)
+        start = 0
+        for tiles in columns.tiles(X):
+            for (_, output), tile in zip(gaussian, tiles, strict=True):
+                output[start : start + len(tile)] = tile
+            start += len(tiles[0])
+    return outputs
 
 
 @dataclass(frozen=True)

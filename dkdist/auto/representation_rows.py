@@ -262,7 +262,7 @@ class PairwiseRows:
     def __init__(self, rows: Sequence[F32]) -> None:
         self._centre = rows[0].mean(axis=0, dtype=np.float64).astype(np.float32)
         self._X, self._images = rows[0] - self._centre, rows[1:]
-        self._squares = _squares(self._X)
+        self._squares = squared_norms(self._X)
         self._d2 = self._distances(self._X, self._squares)
 
     def kernels(self) -> list[RowKernel]:
@@ -281,7 +281,7 @@ class PairwiseRows:
         ]
         for image in self._images:
             centred_image = image - self._centre
-            d2 = self._distances(centred_image, _squares(centred_image))
+            d2 = self._distances(centred_image, squared_norms(centred_image))
             for kernel, total in zip(kernels, matrices, strict=True):
                 total += kernel.of_distances(d2)
         for total in matrices if self._images else ():
@@ -303,5 +303,6 @@ class PairwiseRows:
         return products
 
 
-def _squares(rows: F32) -> F64:
+def squared_norms(rows: F32 | F64) -> F64:
+    """Return squared norms (n,) of rows (n, m)."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))

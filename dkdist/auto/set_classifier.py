@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import check_scoring
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from dkdist._base.inputs import SetsLike, check_sets
-from dkdist._base.parameter_checks import RandomStateLike
-from dkdist._base.row_ids import align_to_index
-from dkdist._numba.arrays import F64, I64
 from dkdist.auto._tuning import MIN_CLASS_RATIO
-from dkdist.auto.conformal import PredictionSets, fit_prediction_sets
 from dkdist.auto.set_learner import SetLearner, check_weights, score_model
-from dkdist.linear.calibration import (
-    class_prior,
-    fit_power,
-    log_probabilities,
-    probabilities_of,
-    shrinkage,
-)
-from dkdist.linear.problems import as_classes
-from dkdist.linear.ridge_classifier import IncrementalRidgeClassifier
-from dkdist.linear.sgd_steps import signs
+
+if TYPE_CHECKING:  # methods import the rest, as in `SetLearner`
+    from dkdist._base.inputs import SetsLike
+    from dkdist._base.parameter_checks import RandomStateLike
+    from dkdist._numba.arrays import F64, I64
+    from dkdist.linear.ridge_classifier import IncrementalRidgeClassifier
 
 
 class SetClassifier(ClassifierMixin, SetLearner):
@@ -156,10 +145,17 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     _score_name = "accuracy"
     _loss_name = "log loss"
-    saved_attributes: ClassVar[dict[str, Any]] = SetLearner.saved_attributes | {
-        "classes_": NDArray[np.generic], "calibration_": F64, "prior_": F64, "shrinkage_": float,
-        "sets_": PredictionSets, "_labels": NDArray[np.generic],
-    }  # fmt: skip
+
+    @classmethod
+    def saved_attributes(cls) -> dict[str, Any]:
+        """Return types of the fitted attributes."""
+        from dkdist._numba.arrays import F64
+        from dkdist.auto.conformal import PredictionSets
+
+        return super().saved_attributes() | {
+            "classes_": NDArray[np.generic], "calibration_": F64, "prior_": F64, "shrinkage_": float,
+            "sets_": PredictionSets, "_labels": NDArray[np.generic],
+        }  # fmt: skip
 
     def __init__(
         self,
@@ -201,6 +197,15 @@ class SetClassifier(ClassifierMixin, SetLearner):
         SetClassifier
             The fitted estimator.
         """
+        from sklearn.utils.class_weight import compute_sample_weight
+
+        from dkdist._base.inputs import check_sets
+        from dkdist._base.row_ids import align_to_index
+        from dkdist.auto.conformal import fit_prediction_sets
+        from dkdist.linear.calibration import class_prior, fit_power, shrinkage
+        from dkdist.linear.problems import as_classes
+        from dkdist.linear.sgd_steps import signs
+
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
         sets, labels = check_sets(X, text=True), column_or_1d(y, warn=True)
         if len(labels) != len(sets):
@@ -269,6 +274,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         super().check_loaded()
 
     def _learner(self, rows: Any, part: Any) -> IncrementalRidgeClassifier:
+        from dkdist.linear.ridge_classifier import IncrementalRidgeClassifier
+
         output = IncrementalRidgeClassifier(alphas=self._best.alpha, random_state=self._seed)
         if rows is not None:
             return output.fit(rows, self._labels, sample_weight=self._weights)
@@ -283,6 +290,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     def _scored_by(self, labels: NDArray[Any]) -> Any:
         """Return a function that scores predictions (n, t) of a selection of sets."""
+        from sklearn.metrics import check_scoring
+
         classes = self.classes_
         if self.scoring is None:
             return lambda values, rows: float((classes[largest(values)] == labels[rows]).mean())
@@ -314,6 +323,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return self._probabilities(self._values(X))
 
     def _probabilities(self, values: F64) -> F64:
+        from dkdist.linear.calibration import log_probabilities
+
         return self._shrunk(log_probabilities(values, self.calibration_))
 
     def _shrunk(self, logits: F64) -> F64:
@@ -341,6 +352,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy, or the score defined by ``scoring``."""
+        from dkdist._base.row_ids import align_to_index
+
         check_is_fitted(self)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
@@ -370,4 +383,6 @@ class _Fixed(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[largest(X)])
 
     def predict_proba(self, X: F64) -> F64:
+        from dkdist.linear.calibration import probabilities_of
+
         return probabilities_of(X, np.append(2.0, np.zeros(X.shape[1])))

@@ -5,55 +5,32 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
-from sklearn.metrics import check_scoring
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.embedding import check_fitted_sets, set_feature_names
-from dkdist._base.inputs import Sets, SetsLike
-from dkdist._base.parameter_checks import RandomStateLike, check_int, check_real_array, draw_seed
 from dkdist._base.random_streams import RngStream
-from dkdist._numba.arrays import F64, I64
-from dkdist._runtime.progress import Progress
 from dkdist._utils.validation import check_verbose, find_stacklevel
 from dkdist.auto import _tuning
 from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING
-from dkdist.auto.best_pipeline import best_pipeline, linear_part
-from dkdist.auto.budgets import Budget
-from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, TreeMember
-from dkdist.auto.explanations import set_function
-from dkdist.auto.folds import fold_labels
-from dkdist.auto.leaderboard import (
-    Evidence,
-    Leaderboard,
-    equivalence_margin,
-    format_summary,
-    make_leaderboard,
-    verdict,
-)
-from dkdist.auto.outer_predictions import (
-    CONSTANT,
-    OuterFolds,
-    OuterPredictions,
-    collect_predictions,
-    draw_outer_folds,
-)
-from dkdist.auto.point_order import assumptions, check_ordered, find_point_order
-from dkdist.auto.scoring import Score, TrainingData
-from dkdist.auto.selection import SelectedModel, refit_sparse, select_model
-from dkdist.auto.successive_halving import Trial
-from dkdist.embeddings.set_scaler import SetScaler
-from dkdist.inspection.answers import answer
-from dkdist.inspection.fitted_pipeline import Subject
-from dkdist.sets import SampleSets
 
+# Methods import the rest, so that a class is available before numba, Dask and Zarr are loaded (1.5 s).
 if TYPE_CHECKING:
     import pandas as pd
+    from sklearn.pipeline import Pipeline
+
+    from dkdist._base.inputs import Sets, SetsLike
+    from dkdist._base.parameter_checks import RandomStateLike
+    from dkdist._numba.arrays import F64, I64
+    from dkdist._runtime.progress import Progress
+    from dkdist.auto.budgets import Budget
+    from dkdist.auto.outer_predictions import OuterFolds, OuterPredictions
+    from dkdist.auto.scoring import Score, TrainingData
+    from dkdist.auto.selection import SelectedModel
+    from dkdist.inspection.fitted_pipeline import Subject
 
 
 class SetLearner(MetaEstimatorMixin, BaseEstimator):
@@ -64,16 +41,26 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _accepts_strings = True
     _notes: tuple[str, ...] = ()
     _assumptions: tuple[str, ...] = ()
-    saved_attributes: ClassVar[dict[str, Any]] = {
-        "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Ensemble,
-        "scaler_": SetScaler | None, "background_": SampleSets | None, "leaderboard_": Leaderboard,
-        "leads_": dict[str, tuple[float, float]], "judged_": I64, "_best": Trial, "_used": I64, "_seed": int,
-        "_weights": F64, "_score_name": str | None, "p_value_": float, "fallback_": str | None,
-        "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str, "_notes": tuple[str, ...],
-        "_assumptions": tuple[str, ...] | None, "ordered_": bool | None,
-        "_n_members": int, "_best_part": KernelMember | LinearMember | None, "_best_index": int,
-    }  # fmt: skip
-    """Types of the fitted attributes, checked when a model file is loaded; optional ones may be missing."""
+
+    @classmethod
+    def saved_attributes(cls) -> dict[str, Any]:
+        """Return types of the fitted attributes, checked when a model file is loaded; optional ones may be missing."""
+        from dkdist._numba.arrays import F64, I64
+        from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember
+        from dkdist.auto.leaderboard import Evidence, Leaderboard
+        from dkdist.auto.successive_halving import Trial
+        from dkdist.embeddings.set_scaler import SetScaler
+        from dkdist.sets import SampleSets
+
+        return {
+            "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64,
+            "machine_": Ensemble, "scaler_": SetScaler | None, "background_": SampleSets | None,
+            "leaderboard_": Leaderboard, "leads_": dict[str, tuple[float, float]], "judged_": I64, "_best": Trial,
+            "_used": I64, "_seed": int, "_weights": F64, "_score_name": str | None, "p_value_": float,
+            "fallback_": str | None, "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str,
+            "_notes": tuple[str, ...], "_assumptions": tuple[str, ...] | None, "ordered_": bool | None,
+            "_n_members": int, "_best_part": KernelMember | LinearMember | None, "_best_index": int,
+        }  # fmt: skip
 
     def __init__(
         self,
@@ -100,6 +87,15 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
     ) -> tuple[SelectedModel, OuterPredictions]:
         """Select, fit and evaluate with targets (n, t) and weights (n,) of sets."""
+        from dkdist._base.embedding import set_feature_names
+        from dkdist._base.parameter_checks import check_int, draw_seed
+        from dkdist._runtime.progress import Progress
+        from dkdist.auto.budgets import Budget
+        from dkdist.auto.folds import fold_labels
+        from dkdist.auto.point_order import assumptions, check_ordered, find_point_order
+        from dkdist.auto.scoring import TrainingData
+        from dkdist.auto.selection import refit_sparse, select_model
+
         n_permutations = (
             None if self.n_permutations is None else check_int("n_permutations", self.n_permutations)
         )
@@ -145,12 +141,17 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return model, outer
 
     def _outer_folds(self, data: TrainingData, budget: Budget) -> OuterFolds:
+        from dkdist.auto.outer_predictions import draw_outer_folds
+
         return draw_outer_folds(data, _tuning.MAX_EXACT_SETS, single=bool(np.isfinite(budget.seconds)))
 
     def _evaluate(
         self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress | None = None
     ) -> tuple[SelectedModel, TrainingData, OuterPredictions]:
         """Return the model of the last outer fold, its training data, and the predictions of all folds."""
+        from dkdist.auto.outer_predictions import collect_predictions
+        from dkdist.auto.selection import select_model
+
         parts = []
         for test in folds.test_rows:
             train = data.take(np.setdiff1d(np.arange(len(data)), test))
@@ -162,6 +163,9 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     def _refitted_p_value(self, data: TrainingData, observed: float, n_permutations: int) -> float:
         """Repeat selection and evaluation with permuted targets."""
+        from dkdist._runtime.progress import Progress
+        from dkdist.auto.budgets import Budget
+
         rng = np.random.default_rng([data.seed, RngStream.P_VALUE])
         n_as_large = 0
         name = f"{type(self).__name__}, permuted targets"
@@ -179,6 +183,9 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self, model: SelectedModel, outer: OuterPredictions, folds: OuterFolds, score: Score
     ) -> None:
         """Set the fitted attributes."""
+        from dkdist.auto.leaderboard import Evidence, equivalence_margin, make_leaderboard, verdict
+        from dkdist.auto.outer_predictions import CONSTANT
+
         self.machine_, self.scaler_, self.background_ = model.machine, model.scaler, model.background
         self.fallback_ = CONSTANT if model.is_constant else None
         self.leaderboard_, self.leads_ = make_leaderboard(outer, model.trials, model.evaluation, score)
@@ -226,6 +233,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             above the equivalence margin is excluded) or "not established". Last, whether the order of points was used,
             and the families of candidates that were not tried, with reasons.
         """
+        from dkdist.auto.leaderboard import format_summary
+
         check_is_fitted(self)
         n_candidates = len(self.leaderboard_) - 1
         title = f"{type(self).__name__}: {n_candidates} candidates, {self._n_members} in the ensemble"
@@ -240,6 +249,11 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     @property
     def best_estimator_(self) -> Pipeline:
         """The best single candidate as a fitted pipeline of public estimators, with 4,096 features for its kernel."""
+        from sklearn.pipeline import Pipeline
+
+        from dkdist.auto.best_pipeline import best_pipeline, linear_part
+        from dkdist.auto.ensemble import KernelMember, TreeMember
+
         check_is_fitted(self)
         if self._best.view.entry.embedding is None:
             raise AttributeError(
@@ -336,12 +350,18 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         pandas.DataFrame
             With ``as_frame``.
         """
+        from dkdist._base.parameter_checks import draw_seed
+        from dkdist.inspection.answers import answer
+
         check_is_fitted(self)
         seed = self._seed if random_state is None else draw_seed(random_state)
         return answer(self._subject(), X, by, at, reference, background, seed, as_frame)
 
     def _subject(self) -> Subject:
         """Return the subject of explanations."""
+        from dkdist.auto.explanations import set_function
+        from dkdist.inspection.fitted_pipeline import Subject
+
         scale, shift, single = self._units()
         scalers = () if self.scaler_ is None else (self.scaler_,)
         function = set_function(self.machine_)
@@ -357,11 +377,15 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return sets if self.scaler_ is None else self.scaler_.transform(sets)
 
     def _sets(self, X: Any) -> Sets:
+        from dkdist._base.embedding import check_fitted_sets
+
         return check_fitted_sets(self, X, text=True)
 
 
 def check_weights(sample_weight: ArrayLike | None, n: int) -> F64:
     """Return weights (n,) of sets; ones for None. ValueError for negative or all-zero weights."""
+    from dkdist._base.parameter_checks import check_real_array
+
     if sample_weight is None:
         return np.ones(n)
     weights = check_real_array("sample_weight", sample_weight)
@@ -378,6 +402,8 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> F64:
 
 def score_model(model: SetLearner, X: Any, y: Any, sample_weight: Any) -> float:
     """Return the score defined by ``scoring``; weights require a scorer that accepts them."""
+    from sklearn.metrics import check_scoring
+
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     return float(check_scoring(model, model.scoring)(model, X, y, **weights))
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.inputs import SetsLike, check_sets
-from dkdist._base.parameter_checks import check_set_targets
-from dkdist._base.row_ids import align_to_index
-from dkdist._numba.arrays import F64
-from dkdist.auto.conformal import PredictionIntervals, fit_intervals
-from dkdist.auto.outer_predictions import CONSTANT
 from dkdist.auto.set_learner import SetLearner, check_weights, score_model
-from dkdist.linear.ridge import IncrementalRidge
+
+if TYPE_CHECKING:  # methods import the rest, as in `SetLearner`
+    from dkdist._base.inputs import SetsLike
+    from dkdist._numba.arrays import F64
+    from dkdist.linear.ridge import IncrementalRidge
 
 
 class SetRegressor(RegressorMixin, SetLearner):
@@ -62,9 +59,15 @@ class SetRegressor(RegressorMixin, SetLearner):
     _score_name = "R^2"
     _loss_name = "squared error"
 
-    saved_attributes: ClassVar[dict[str, Any]] = SetLearner.saved_attributes | {
-        "single_": bool, "mean_": F64, "scale_": F64, "intervals_": list[PredictionIntervals], "_targets": F64,
-    }  # fmt: skip
+    @classmethod
+    def saved_attributes(cls) -> dict[str, Any]:
+        """Return types of the fitted attributes."""
+        from dkdist._numba.arrays import F64
+        from dkdist.auto.conformal import PredictionIntervals
+
+        return super().saved_attributes() | {
+            "single_": bool, "mean_": F64, "scale_": F64, "intervals_": list[PredictionIntervals], "_targets": F64,
+        }  # fmt: skip
 
     def check_loaded(self) -> None:
         """Raise ValueError if loaded attributes are inconsistent."""
@@ -82,6 +85,12 @@ class SetRegressor(RegressorMixin, SetLearner):
         self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> SetRegressor:
         """Select and fit a model; ``y`` is (n,) or (n, n_targets), other parameters as in `SetClassifier.fit`."""
+        from dkdist._base.inputs import check_sets
+        from dkdist._base.parameter_checks import check_set_targets
+        from dkdist._base.row_ids import align_to_index
+        from dkdist.auto.conformal import fit_intervals
+        from dkdist.auto.outer_predictions import CONSTANT
+
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
         sets = check_sets(X, text=True)
         targets = check_set_targets(y, len(sets))
@@ -106,6 +115,8 @@ class SetRegressor(RegressorMixin, SetLearner):
         return self
 
     def _learner(self, rows: Any, part: Any) -> IncrementalRidge:
+        from dkdist.linear.ridge import IncrementalRidge
+
         output = IncrementalRidge(alphas=self._best.alpha, random_state=self._seed)
         if rows is not None:
             return output.fit(rows, self._targets, sample_weight=self._weights)
@@ -118,6 +129,8 @@ class SetRegressor(RegressorMixin, SetLearner):
 
     def _scored_by(self, columns: F64) -> Any:
         """Return a function that scores predictions (n, t) of standardised targets of a selection of sets."""
+        from sklearn.metrics import check_scoring
+
         if self.scoring is None:
             return lambda values, rows: mean_r2(columns[rows], self._true(values))
         scorer = check_scoring(_Fixed(), self.scoring)
@@ -150,6 +163,8 @@ class SetRegressor(RegressorMixin, SetLearner):
 
     def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R^2, or the score defined by ``scoring``."""
+        from dkdist._base.row_ids import align_to_index
+
         check_is_fitted(self)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:

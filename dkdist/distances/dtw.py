@@ -2,13 +2,14 @@
 
     D_ij = c(x_i, y_j) + min(D_(i-1)j, D_i(j-1), D_(i-1)(j-1)),   D_(-1)(-1) = 0,   d(x, y) = D_(n-1)(m-1)
 
-and infinity outside the table. Landmarks of similar length are packed into 128 SIMD lanes and padded to the longest.
+and infinity outside the table. Landmarks of similar length are packed, one per SIMD lane, and padded to the longest.
 The padding does not affect results, because each lane is read at the corner of its own table. If there are too few
 series for a pack, they are compared one by one along the diagonals of their tables (`_series_numba.py`), with the same
 additions in the same order. A pack is processed with four points of the object at a time, so that each landmark point
-is loaded once for four; objects are padded at the start to a multiple of four by points at infinity. Costs are computed
-from differences, so a common offset of all series only affects the rounding of points. Computations are elementwise in
-float32, with a relative error of about sqrt(n + m) * 6e-8. Cost per pair: n m (2 d + 5) flops, in vector registers.
+is loaded once for four, and the cells of a column stay in registers; objects are padded at the start to a multiple of
+four by points at infinity. Costs are computed from differences, so a common offset of all series only affects the
+rounding of points. Computations are elementwise in float32, with a relative error of about sqrt(n + m) * 6e-8. Cost per
+pair: n m (2 d + 3) flops.
 """
 
 from __future__ import annotations
@@ -19,8 +20,18 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, I64
-from dkdist._numba.compilation import FMA, jit
+from dkdist._numba.compilation import inline_jit, jit
+from dkdist._numba.elementary import squared_distances
 from dkdist._numba.points import cache_lines, read_only
+from dkdist._numba.simd import (
+    SIMD_WIDTH,
+    load,
+    plus,
+    smaller,
+    square_roots,
+    store,
+    where_between,
+)
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.distances._series_numba import WARP, fill_diagonals
@@ -28,8 +39,7 @@ from dkdist.distances._tuning import DIAGONAL_OVERHEAD_POINTS, MAX_UNPACKED_SERI
 from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.series import BackwardSeries, pack_backward, require_band
 
-# Series per pack: eight 512-bit vectors of float32 (python benchmarks/sequence_distances.py growth).
-N_LANES = 128
+N_LANES = SIMD_WIDTH  # series per pack
 
 
 class PackedSeries(NamedTuple):
@@ -158,8 +168,8 @@ class DynamicTimeWarping(Distance):
                 (omegas, read_only(rows), read_only(offsets)),
                 max(1, int(packed.lengths.max())),
             )
-            work, above = cache_lines((2 * N_ROWS + 1) * N_LANES, longest * N_LANES)
-            _fill(*arguments, euclidean, self.root, self.normalize, band, work, above, out)
+            borders, above = cache_lines((N_ROWS + 1) * N_LANES, longest * N_LANES)
+            _fill(*arguments, euclidean, self.root, self.normalize, band, borders, above, out)
         if len(packed.unpacked.columns):
             series = packed.unpacked
             arrays = series.values, series.edges, series.columns, rows, offsets
@@ -167,96 +177,39 @@ class DynamicTimeWarping(Distance):
             fill_diagonals(*options, *(read_only(array) for array in arrays), out)
 
 
-@jit(FMA)
-def _add_costs(y, x, c, first):  # type: ignore[no-untyped-def]
-    """Add the squared differences of one dimension: y (N_LANES,), x (N_ROWS,), c (N_ROWS * N_LANES,)."""
-    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-    for r in range(N_LANES):
-        a = y[r]
-        c[r] = (f32(0.0) if first else c[r]) + (x0 - a) * (x0 - a)
-        c[r + N_LANES] = (f32(0.0) if first else c[r + N_LANES]) + (x1 - a) * (x1 - a)
-        c[r + 2 * N_LANES] = (f32(0.0) if first else c[r + 2 * N_LANES]) + (x2 - a) * (x2 - a)
-        c[r + 3 * N_LANES] = (f32(0.0) if first else c[r + 3 * N_LANES]) + (x3 - a) * (x3 - a)
+@inline_jit()
+def _fill_columns(Y, x, d, euclidean, bands, i, begin, end, borders, above):  # type: ignore[no-untyped-def]
+    """Compute cells (i .. i + 3, begin .. end - 1) of a pack; ``above`` (points, N_LANES) becomes its last row.
 
-
-@jit(FMA)
-def _add_costs_of_four_dims(y, x, c, first):  # type: ignore[no-untyped-def]
-    """Add the squared differences of four dimensions: y (4 * N_LANES,), x (4 * N_ROWS,)."""
-    p0, p1, p2, p3 = x[0], x[1], x[2], x[3]
-    q0, q1, q2, q3 = x[4], x[5], x[6], x[7]
-    s0, s1, s2, s3 = x[8], x[9], x[10], x[11]
-    t0, t1, t2, t3 = x[12], x[13], x[14], x[15]
-    for r in range(N_LANES):
-        p, q, s, t = y[r], y[r + N_LANES], y[r + 2 * N_LANES], y[r + 3 * N_LANES]
-        c0 = f32(0.0) if first else c[r]
-        c1 = f32(0.0) if first else c[r + N_LANES]
-        c2 = f32(0.0) if first else c[r + 2 * N_LANES]
-        c3 = f32(0.0) if first else c[r + 3 * N_LANES]
-        c0 = (((c0 + (p0 - p) * (p0 - p)) + (q0 - q) * (q0 - q)) + (s0 - s) * (s0 - s)) + (t0 - t) * (t0 - t)
-        c1 = (((c1 + (p1 - p) * (p1 - p)) + (q1 - q) * (q1 - q)) + (s1 - s) * (s1 - s)) + (t1 - t) * (t1 - t)
-        c2 = (((c2 + (p2 - p) * (p2 - p)) + (q2 - q) * (q2 - q)) + (s2 - s) * (s2 - s)) + (t2 - t) * (t2 - t)
-        c3 = (((c3 + (p3 - p) * (p3 - p)) + (q3 - q) * (q3 - q)) + (s3 - s) * (s3 - s)) + (t3 - t) * (t3 - t)
-        c[r], c[r + N_LANES], c[r + 2 * N_LANES], c[r + 3 * N_LANES] = c0, c1, c2, c3
-
-
-@jit()
-def _roots(c):  # type: ignore[no-untyped-def]
-    for r in range(N_ROWS * N_LANES):
-        c[r] = np.sqrt(c[r])
-
-
-@jit()
-def _close_outside_band(c, low, high, shift):  # type: ignore[no-untyped-def]
-    """Set the costs of one row to infinity outside the band; ``shift`` is the j - i of its cells."""
-    for r in range(N_LANES):
-        c[r] = c[r] if (low[r] <= shift) & (shift <= high[r]) else INF
-
-
-@jit()
-def _update_cells(c, left, corner, above):  # type: ignore[no-untyped-def]
-    """Compute a column of four cells: ``left`` (N_ROWS * N_LANES,) becomes this column, ``above`` its last row."""
-    for r in range(N_LANES):
-        up, diagonal = above[r], corner[r]
-        corner[r] = up
-        l0, l1, l2, l3 = left[r], left[r + N_LANES], left[r + 2 * N_LANES], left[r + 3 * N_LANES]
-        d0 = c[r] + min(min(l0, diagonal), up)
-        d1 = c[r + N_LANES] + min(min(l1, l0), d0)
-        d2 = c[r + 2 * N_LANES] + min(min(l2, l1), d1)
-        d3 = c[r + 3 * N_LANES] + min(min(l3, l2), d2)
-        left[r], left[r + N_LANES], left[r + 2 * N_LANES], left[r + 3 * N_LANES] = d0, d1, d2, d3
-        above[r] = d3
-
-
-@jit()
-def _fill_columns(Y, x, d, euclidean, bands, i, begin, end, work, above):  # type: ignore[no-untyped-def]
-    """Compute cells (i .. i + 3, begin .. end - 1) of a pack."""
-    c, left, corner = (
-        work[: N_ROWS * N_LANES],
-        work[N_ROWS * N_LANES : 2 * N_ROWS * N_LANES],
-        work[2 * N_ROWS * N_LANES :],
-    )
+    ``borders`` are the corner D_(i-1)(begin-1) and four cells of the column before ``begin``. All cells of a column
+    stay in registers.
+    """
+    corner, left0 = load(borders, 0, 0, 1, N_LANES), load(borders, N_LANES, 0, 1, N_LANES)
+    left1, left2 = load(borders, 2 * N_LANES, 0, 1, N_LANES), load(borders, 3 * N_LANES, 0, 1, N_LANES)
+    left3 = load(borders, 4 * N_LANES, 0, 1, N_LANES)
     for j in range(begin, end):
-        y = Y[j * d * N_LANES : (j + 1) * d * N_LANES]
-        for k in range(0, d - d % 4, 4):
-            _add_costs_of_four_dims(
-                y[k * N_LANES : (k + 4) * N_LANES], x[k * N_ROWS : (k + 4) * N_ROWS], c, k == 0
-            )
-        for k in range(d - d % 4, d):
-            _add_costs(y[k * N_LANES : (k + 1) * N_LANES], x[k * N_ROWS : (k + 1) * N_ROWS], c, k == 0)
+        c0, c1, c2, c3 = squared_distances(x, 0, 1, N_ROWS, Y, j * d * N_LANES, N_LANES, d)
         if euclidean:
-            _roots(c)
-        for row in range(N_ROWS if len(bands) else 0):
-            shift = np.int32(j - i - row)
-            _close_outside_band(
-                c[row * N_LANES : (row + 1) * N_LANES], bands[:N_LANES], bands[N_LANES:], shift
-            )
-        _update_cells(c, left, corner, above[j * N_LANES : (j + 1) * N_LANES])
+            c0, c1, c2, c3 = square_roots(c0), square_roots(c1), square_roots(c2), square_roots(c3)
+        if len(bands):
+            low, high, shift = load(bands, 0, 0, 1, N_LANES), load(bands, N_LANES, 0, 1, N_LANES), j - i
+            c0 = where_between(c0, f32(shift), low, high, INF)
+            c1 = where_between(c1, f32(shift - 1), low, high, INF)
+            c2 = where_between(c2, f32(shift - 2), low, high, INF)
+            c3 = where_between(c3, f32(shift - 3), low, high, INF)
+        up = load(above, j * N_LANES, 0, 1, N_LANES)
+        d0 = plus(c0, smaller(smaller(left0, corner), up))
+        d1 = plus(c1, smaller(smaller(left1, left0), d0))
+        d2 = plus(c2, smaller(smaller(left2, left1), d1))
+        left3 = plus(c3, smaller(smaller(left3, left2), d2))
+        corner, left0, left1, left2 = up, d0, d1, d2
+        store(left3, above, j * N_LANES, 0)
 
 
 @jit()
 def _lane_bands(n, lengths, band):  # type: ignore[no-untyped-def]
     """Return the minimum and the maximum j - i of each lane, concatenated; zeros for unused lanes."""
-    bands = np.zeros(2 * N_LANES if band >= 0 else 0, np.int32)
+    bands = np.zeros(2 * N_LANES if band >= 0 else 0, f32)  # exact integers
     for r in range(len(bands) // 2):
         m = lengths[r]
         if m:
@@ -280,31 +233,29 @@ def _group_rows(x, n_dims, n):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _fill(packed, points, offsets, euclidean, root, normalize, band, work, buffer, out):  # type: ignore[no-untyped-def]
-    """Fill ``out``; ``work`` and ``buffer`` are aligned, because other vectors would span two cache lines."""
+def _fill(packed, points, offsets, euclidean, root, normalize, band, borders, buffer, out):  # type: ignore[no-untyped-def]
+    """Fill ``out``; ``borders`` and ``buffer`` are aligned, because other vectors would span two cache lines."""
     (values, starts, lengths, columns), d = packed, points.shape[1]
-    for p in range(len(lengths)):
-        Y, M = values[starts[p] : starts[p + 1]], max(lengths[p, 0], 1)
-        above = buffer[: M * N_LANES]
-        for s in range(len(offsets) - 1):
-            n = offsets[s + 1] - offsets[s]
-            x, pad = _group_rows(points[offsets[s] : offsets[s + 1]], d, n)
+    for s in range(len(offsets) - 1):
+        n = offsets[s + 1] - offsets[s]
+        x, pad = _group_rows(points[offsets[s] : offsets[s + 1]], d, n)
+        for p in range(len(lengths)):
+            Y, M = values[starts[p] : starts[p + 1]], max(lengths[p, 0], 1)
+            above = buffer[: M * N_LANES]
             bands = _lane_bands(n, lengths[p], band)
-            lowest, highest = (bands[:N_LANES].min(), bands[N_LANES:].max()) if len(bands) else (-n, M)
+            lowest, highest = (
+                (int(bands[:N_LANES].min()), int(bands[N_LANES:].max())) if len(bands) else (-n, M)
+            )
             above[:] = INF
             for i in range(-pad, n, N_ROWS):
                 begin, end = max(0, i + lowest), min(M, i + N_ROWS + highest)
-                work[:] = INF
+                borders[:] = INF
                 if begin > 0:
-                    for lane in range(N_LANES):
-                        work[2 * N_ROWS * N_LANES + lane] = above[(begin - 1) * N_LANES + lane]
+                    store(load(above, (begin - 1) * N_LANES, 0, 1, N_LANES), borders, 0, 0)
                 elif i <= 0:  # set D_(-1)(-1) = 0, above-left of the first real cell
-                    zero = (2 * N_ROWS if pad == 0 else N_ROWS + pad - 1) * N_LANES
-                    work[zero : zero + N_LANES] = f32(0.0)
-                block = (i + pad) * d
-                _fill_columns(
-                    Y, x[block : block + N_ROWS * d], d, euclidean, bands, i, begin, end, work, above
-                )
+                    borders[pad * N_LANES : (pad + 1) * N_LANES] = f32(0.0)
+                rows = x[(i + pad) * d : (i + pad + N_ROWS) * d]
+                _fill_columns(Y, rows, d, euclidean, bands, i, begin, end, borders, above)
             for r in range(N_LANES):
                 m = lengths[p, r]
                 if m:

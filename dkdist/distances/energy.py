@@ -26,6 +26,17 @@ from dkdist._numba.elementary import (
     squared_distances,
 )
 from dkdist._numba.points import set_arrays, total_weight
+from dkdist._numba.simd import (
+    SIMD_WIDTH,
+    full,
+    fused,
+    load,
+    plus,
+    square_roots,
+    store,
+    times,
+    widened,
+)
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.distances.base import CostModel, Distance
@@ -83,16 +94,19 @@ class Energy(Distance):
         _energy(*set_arrays(points, offsets, weights), self_distances, *omegas, self.squared, out)
 
 
-@inline_jit(FMA)
-def _add_distances(X, i, w, Y, distances, sums):  # type: ignore[no-untyped-def]
-    """Add sum_r w_r |x_{i + r} - y_lane| over four points to sums[lane]."""
-    d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
-    squared_distances(X, i, Y, d0, d1, d2, d3)
-    w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
-    for lane in range(LANDMARK_BATCH_SIZE):
-        first = w0 * np.float64(np.sqrt(d0[lane])) + w1 * np.float64(np.sqrt(d1[lane]))
-        second = w2 * np.float64(np.sqrt(d2[lane])) + w3 * np.float64(np.sqrt(d3[lane]))
-        sums[lane] += first + second
+@inline_jit()
+def _add_distances(X, n, w, Y, j, d, sums):  # type: ignore[no-untyped-def]
+    """Add sum_i w_i |x_i - y_lane| of n points to sums[lane]; coordinates of the lanes begin at Y[j]."""
+    for lane in range(0, LANDMARK_BATCH_SIZE, SIMD_WIDTH):
+        total = load(sums, lane, 0, 1, SIMD_WIDTH)
+        for i in range(0, n, 4):
+            s0, s1, s2, s3 = squared_distances(X, i * d, d, 1, Y, j + lane, LANDMARK_BATCH_SIZE, d)
+            r0, r1 = widened(square_roots(s0)), widened(square_roots(s1))
+            r2, r3 = widened(square_roots(s2)), widened(square_roots(s3))
+            first = fused(r1, w[i + 1], times(r0, full(w[i], 1, SIMD_WIDTH)))
+            second = fused(r3, w[i + 3], times(r2, full(w[i + 2], 1, SIMD_WIDTH)))
+            total = plus(total, plus(first, second))
+        store(total, sums, lane, 0)
 
 
 @inline_jit()
@@ -118,11 +132,8 @@ def _energy(  # type: ignore[no-untyped-def]
     squared,
     out,
 ):
-    X, w, distances = (
-        np.zeros((TILE_POINTS, Y.shape[1]), f32),
-        np.empty(TILE_POINTS),
-        np.empty((4, LANDMARK_BATCH_SIZE), f32),
-    )
+    d = points.shape[1]
+    X, w = np.empty((TILE_POINTS, d), f32), np.empty(TILE_POINTS)
     column, between = np.empty(LANDMARK_BATCH_SIZE), np.empty(LANDMARK_BATCH_SIZE)
     for b in range(len(columns)):
         for s in range(len(out)):
@@ -135,8 +146,7 @@ def _energy(  # type: ignore[no-untyped-def]
                 _load_weights(weights, weighted, first, m, n, w)
                 for t in range(starts[b], starts[b + 1]):
                     column[:] = 0.0
-                    for i in range(0, n, 4):
-                        _add_distances(X, i, w, Y[t], distances, column)
+                    _add_distances(X, n, w, Y, t * d * LANDMARK_BATCH_SIZE, d, column)
                     v = landmark_weights[t]
                     for lane in range(LANDMARK_BATCH_SIZE):
                         between[lane] += v[lane] * column[lane]
@@ -156,12 +166,8 @@ def _energy(  # type: ignore[no-untyped-def]
 def _fill_self_distances(points, offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
     """Set out[s] = E|X - X'| of each set, with 64 points at a time in SIMD lanes."""
     d = points.shape[1]
-    X, w, distances = (
-        np.zeros((TILE_POINTS, d + (-d) % 4), f32),
-        np.empty(TILE_POINTS),
-        np.empty((4, LANDMARK_BATCH_SIZE), f32),
-    )
-    Y, sums = np.zeros((d + (-d) % 4, LANDMARK_BATCH_SIZE), f32), np.empty(LANDMARK_BATCH_SIZE)
+    X, w = np.empty((TILE_POINTS, d), f32), np.empty(TILE_POINTS)
+    Y, sums = np.empty((d, LANDMARK_BATCH_SIZE), f32), np.empty(LANDMARK_BATCH_SIZE)
     for s in range(len(out)):
         start, stop = offsets[s], offsets[s + 1]
         total = total_weight(weights, weighted, start, stop)
@@ -176,8 +182,7 @@ def _fill_self_distances(points, offsets, weights, weighted, out):  # type: igno
                 m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
                 _load_weights(weights, weighted, first, m, n, w)
-                for i in range(0, n, 4):
-                    _add_distances(X, i, w, Y, distances, sums)
+                _add_distances(X, n, w, Y, 0, d, sums)
             for lane in range(width):
                 out[s] += (weights[first_lane + lane] if weighted else 1.0) * sums[lane]
         out[s] /= total * total

@@ -28,6 +28,7 @@ from dkdist._numba.elementary import (
     squared_distances,
 )
 from dkdist._numba.points import read_only, set_arrays, total_weight
+from dkdist._numba.simd import SIMD_WIDTH, full, load, smaller, store
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.distances.base import Distance
@@ -155,23 +156,23 @@ def _fill_means(
     _mean_distances(*set_arrays(points, offsets, weights), *omegas, squared, forward, backward)
 
 
-@inline_jit(FMA)
-def _update_nearest(X, n, Y, distances, sqdist_x, sqdist_y):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _update_nearest(X, n, Y, d, sqdist_x, sqdist_y):  # type: ignore[no-untyped-def]
     """Set ``sqdist_x`` to the squared distances of n points to each landmark, and update the reverse ``sqdist_y``."""
-    d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
-    sqdist_x[:n] = INF
-    for t in range(len(Y)):
-        minimum = sqdist_y[t]
+    for lane in range(0, LANDMARK_BATCH_SIZE, SIMD_WIDTH):
         for i in range(0, n, 4):
-            squared_distances(X, i, Y[t], d0, d1, d2, d3)
-            n0, n1, n2, n3 = sqdist_x[i], sqdist_x[i + 1], sqdist_x[i + 2], sqdist_x[i + 3]
-            for lane in range(LANDMARK_BATCH_SIZE):
-                s0, s1, s2, s3 = d0[lane], d1[lane], d2[lane], d3[lane]
-                n0[lane] = min(n0[lane], s0)
-                n1[lane] = min(n1[lane], s1)
-                n2[lane] = min(n2[lane], s2)
-                n3[lane] = min(n3[lane], s3)
-                minimum[lane] = min(min(minimum[lane], min(s0, s1)), min(s2, s3))
+            n0 = n1 = n2 = n3 = full(INF, 1, SIMD_WIDTH)
+            for t in range(len(Y)):
+                at, y = t * LANDMARK_BATCH_SIZE + lane, t * d * LANDMARK_BATCH_SIZE + lane
+                s0, s1, s2, s3 = squared_distances(X, i * d, d, 1, Y, y, LANDMARK_BATCH_SIZE, d)
+                n0, n1, n2, n3 = smaller(n0, s0), smaller(n1, s1), smaller(n2, s2), smaller(n3, s3)
+                nearest = smaller(smaller(s0, s1), smaller(s2, s3))
+                store(smaller(load(sqdist_y, at, 0, 1, SIMD_WIDTH), nearest), sqdist_y, at, 0)
+            at = i * LANDMARK_BATCH_SIZE + lane
+            store(n0, sqdist_x, at, 0)
+            store(n1, sqdist_x, at + LANDMARK_BATCH_SIZE, 0)
+            store(n2, sqdist_x, at + 2 * LANDMARK_BATCH_SIZE, 0)
+            store(n3, sqdist_x, at + 3 * LANDMARK_BATCH_SIZE, 0)
 
 
 @inline_jit(FMA)
@@ -211,7 +212,8 @@ def _mean_distances(  # type: ignore[no-untyped-def]
     forward,
     backward,
 ):
-    X, distances = np.zeros((TILE_POINTS, Y.shape[1]), f32), np.empty((4, LANDMARK_BATCH_SIZE), f32)
+    d = points.shape[1]
+    X = np.empty((TILE_POINTS, d), f32)
     sqdist_x, sqdist_y = (
         np.empty((TILE_POINTS, LANDMARK_BATCH_SIZE), f32),
         np.empty((max_set_size(starts), LANDMARK_BATCH_SIZE), f32),
@@ -228,7 +230,7 @@ def _mean_distances(  # type: ignore[no-untyped-def]
             for first in range(start, stop, TILE_POINTS):
                 m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
-                _update_nearest(X, n, y, distances, sqdist_x, sqdist_y)
+                _update_nearest(X, n, y, d, sqdist_x, sqdist_y)
                 for i in range(m):
                     _add_weighted(weights[first + i] if weighted else 1.0, sqdist_x[i], squared, d_xy)
             for t in range(len(y)):
@@ -242,7 +244,8 @@ def _mean_distances(  # type: ignore[no-untyped-def]
 
 @jit(FMA)
 def _fill_largest(points, offsets, Y, starts, columns, out):  # type: ignore[no-untyped-def]
-    X, distances = np.zeros((TILE_POINTS, Y.shape[1]), f32), np.empty((4, LANDMARK_BATCH_SIZE), f32)
+    d = points.shape[1]
+    X = np.empty((TILE_POINTS, d), f32)
     sqdist_x, sqdist_y = (
         np.empty((TILE_POINTS, LANDMARK_BATCH_SIZE), f32),
         np.empty((max_set_size(starts), LANDMARK_BATCH_SIZE), f32),
@@ -257,7 +260,7 @@ def _fill_largest(points, offsets, Y, starts, columns, out):  # type: ignore[no-
             for first in range(start, stop, TILE_POINTS):
                 m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
-                _update_nearest(X, n, y, distances, sqdist_x, sqdist_y)
+                _update_nearest(X, n, y, d, sqdist_x, sqdist_y)
                 for i in range(m):
                     for lane in range(LANDMARK_BATCH_SIZE):
                         largest[lane] = max(largest[lane], sqdist_x[i, lane])

@@ -34,11 +34,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist._numba.arrays import F32, F64, I64, borrowed
-from dkdist._numba.compilation import FINITE_FMA, FINITE_REASSOC, FMA, inline_jit, jit
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._numba.compilation import FINITE_FMA, FINITE_REASSOC, inline_jit, jit
 from dkdist._numba.elementary import cospi, f32, log, maximum, minimum, sincospi
 from dkdist._numba.points import TILE_POINTS, cache_lines, fill_fractions, read_only, set_arrays, total_weight
-from dkdist._numba.products import pad_to_three, separable
 from dkdist._numba.simd import (
     HAS_AVX512,
     add_outer,
@@ -418,29 +417,12 @@ def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
 
 def tensor_density(C: F32, tables: list[F32]) -> F32:
     """Return densities on the tensor grid of nodes: (n_sets, q_1 * .. * q_d), last dimension fastest."""
-    out = np.empty((len(C), int(np.prod([len(t) for t in tables]))), np.float32)
-    G1, G2, G3 = pad_to_three(tables)
-    if len(tables) == 1:  # the innermost loop runs along the last dimension
-        G1, G3 = G3, G1
-    _densities(C, G1, G2, np.ascontiguousarray(G3.T), out)
-    return out
-
-
-@jit(FMA)
-def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
-    # The products for a single dimension are too small for BLAS calls.
-    C, out, G3t = borrowed(C), borrowed(out), borrowed(G3t)
-    for s in range(len(C)):
-        if G1.size == 1 and G2.size == 1:
-            row = out[s]
-            for c in range(len(row)):
-                row[c] = f32(0.0)
-            for k in range(len(G3t)):
-                for c in range(len(row)):
-                    row[c] += C[s, k] * G3t[k, c]
-            continue
-        X = C[s].reshape(G1.shape[1], G2.shape[1], G3t.shape[0])
-        separable(G1, G2, G3t, X, out[s].reshape(G1.shape[0], G2.shape[0], G3t.shape[1]))
+    n, last = len(C), np.ascontiguousarray(tables[-1].T)
+    leading = C  # one product per set: its bits do not depend on other sets
+    for j, table in enumerate(tables[:-1]):
+        shape = n, -1, table.shape[1], math.prod(other.shape[1] for other in tables[j + 1 :])
+        leading = np.matmul(table, leading.reshape(shape))
+    return np.asarray(np.matmul(leading.reshape(n, -1, len(last)), last).reshape(n, -1))
 
 
 MIN_DENSITY = 1e-6  # in units of the uniform density (tests/densities/test_homogeneous_features.py)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import inline_jit, jit
-from dkdist._numba.ranks import sorted_column
+from dkdist._numba.elementary import maximum, minimum
+from dkdist._numba.points import read_only
+from dkdist._numba.ranks import count_below, sort_with_weights, sort_workspace, sorted_column
 
 WEIGHT_SUM_RTOL = 1e-13  # allows for rounding of float64 sums of weights (tests/scaling/test_set_scaler.py)
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -21,65 +24,80 @@ MAX_STD_PER_IQR = 4.0  # tests/scaling/test_set_scaler.py
 WINSORIZED_FRACTION = 0.02  # fraction winsorized in each tail (tests/scaling/test_set_scaler.py)
 
 
-@inline_jit()
-def _quantile(x, mass, level):  # type: ignore[no-untyped-def]
-    """Return a quantile (method "averaged_inverted_cdf" of numpy)."""
-    target, end = level * mass[-1], len(x) - 1
-    first = np.searchsorted(mass, target * (1 - WEIGHT_SUM_RTOL), side="left")
-    last = np.searchsorted(mass, target * (1 + WEIGHT_SUM_RTOL), side="right")
-    return (x[min(first, end)] + x[min(last, end)]) / 2
+# Levels of the quantiles of a column: median, quartiles and limits of the winsorized values.
+LEVELS = read_only(np.array([0.5, 0.25, 0.75, WINSORIZED_FRACTION, 1 - WINSORIZED_FRACTION]))
 
 
-@inline_jit()
-def _winsorized_std(x, mass, tail):  # type: ignore[no-untyped-def]
+@inline_jit(early=False)
+def _fill_quantiles(x, mass, n, levels, quantiles):  # type: ignore[no-untyped-def]
+    """Fill quantiles of n sorted values with cumulative weights (method "averaged_inverted_cdf" of numpy)."""
+    for q in range(len(levels)):
+        target = levels[q] * mass[n - 1]
+        first = minimum(count_below(mass, n, target * (1 - WEIGHT_SUM_RTOL)), n - 1)
+        last = minimum(count_below(mass, n, target * (1 + WEIGHT_SUM_RTOL)), n - 1)
+        quantiles[q] = (x[first] + x[last]) / 2
+
+
+@inline_jit(early=False)
+def _winsorized_std(x, mass, n, low, high):  # type: ignore[no-untyped-def]
     """Return the winsorized standard deviation of values in ascending order."""
-    low, high = _quantile(x, mass, tail), _quantile(x, mass, 1 - tail)
     first = total = square = previous_mass = 0.0
-    for i in range(len(x)):
-        z, w = min(max(x[i], low), high) - low, mass[i] - previous_mass
+    for i in range(n):
+        z, w = minimum(maximum(x[i], low), high) - low, mass[i] - previous_mass
         previous_mass = mass[i]
         first += w * z
         square += w * z * z
         total += w
-    return np.sqrt(max(square / total - (first / total) ** 2, 0.0))
+    return np.sqrt(maximum(square / total - (first / total) ** 2, 0.0))
 
 
-@inline_jit()
-def _spread(x, mass, median):  # type: ignore[no-untyped-def]
-    """Return the interquartile range / 1.349; the winsorized standard deviation if most values are equal.
-
-    If both are 0, return the median distance of the other values from the median, divided by 0.6745.
-    """
-    iqr_scale = (_quantile(x, mass, 0.75) - _quantile(x, mass, 0.25)) / GAUSSIAN_IQR
-    std = _winsorized_std(x, mass, WINSORIZED_FRACTION)
-    if std > MAX_STD_PER_IQR * iqr_scale:
-        return std
-    if iqr_scale > 0:
-        return iqr_scale
-    distance, w = np.empty(len(x)), np.empty(len(x))
-    n = 0
-    for i in range(len(x)):
-        distance[n] = abs(x[i] - median)
-        w[n] = mass[i] - (mass[i - 1] if i > 0 else 0.0)
-        n += distance[n] > 0
-    if n == 0:
+@inline_jit(early=False)
+def _median_distance(x, mass, n, median, workspace):  # type: ignore[no-untyped-def]
+    """Return the median distance from the median of the values that differ from it; 0 if there are none."""
+    distance, w = workspace[4], workspace[5]
+    k = 0
+    for i in range(n):
+        distance[k] = abs(x[i] - median)
+        w[k] = mass[i] - (mass[i - 1] if i > 0 else 0.0)
+        k += distance[k] > 0
+    if k == 0:
         return 0.0
-    order = np.argsort(distance[:n], kind="mergesort")
-    return 2 * _quantile(distance[:n][order], np.cumsum(w[:n][order]), 0.5) / GAUSSIAN_IQR
+    sort_with_weights(distance, w, k, workspace[2], workspace[3])
+    for i in range(1, k):
+        w[i] += w[i - 1]
+    _fill_quantiles(distance, w, k, LEVELS[:1], workspace[6])
+    return workspace[6, 0]
+
+
+def medians_and_spreads(points: F32, offsets: I64, weights: F32, weighted: bool) -> tuple[F64, F64]:
+    """Return medians and spreads (n_sets, d) of the columns of each set; a standard Gaussian has spread 1."""
+    centre, scale = np.zeros((2, len(offsets) - 1, points.shape[1]))
+    _fill_medians(
+        points, offsets, weights, weighted, sort_workspace(offsets), np.empty(len(LEVELS)), centre, scale
+    )
+    return centre, scale
 
 
 @jit()
-def medians_and_spreads(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
-    """Return medians and spreads (n_sets, d) of the columns of each set; a standard Gaussian has spread 1."""
-    n, d = len(offsets) - 1, points.shape[1]
-    centre, scale = np.zeros((n, d)), np.zeros((n, d))
-    for s in range(n):
-        for j in range(d):
-            x, mass = sorted_column(points, j, offsets[s], offsets[s + 1], weights, weighted)
-            if len(x) > 0:
-                centre[s, j] = _quantile(x, mass, 0.5)
-                scale[s, j] = _spread(x, mass, centre[s, j])
-    return centre, scale
+def _fill_medians(points, offsets, weights, weighted, workspace, quantiles, centre, scale):  # type: ignore[no-untyped-def]
+    """Fill medians and interquartile ranges / 1.349; winsorized standard deviations if most values are equal.
+
+    If both are 0, the spread is the median distance of the other values from the median, divided by 0.6745.
+    """
+    x, mass = workspace[0], workspace[1]
+    for s in range(len(offsets) - 1):
+        for j in range(points.shape[1]):
+            n = sorted_column(points, j, offsets[s], offsets[s + 1], weights, weighted, workspace)
+            if n > 0:
+                _fill_quantiles(x, mass, n, LEVELS, quantiles)
+                centre[s, j] = quantiles[0]
+                spread = (quantiles[2] - quantiles[1]) / GAUSSIAN_IQR
+                std = _winsorized_std(x, mass, n, quantiles[3], quantiles[4])
+                if std > MAX_STD_PER_IQR * spread:
+                    spread = std
+                if spread == 0:
+                    spread = 2 * _median_distance(x, mass, n, centre[s, j], workspace) / GAUSSIAN_IQR
+                scale[s, j] = spread
 
 
 @inline_jit()
@@ -115,4 +133,4 @@ def standardize(points, offsets, centre, scale, clip, out):  # type: ignore[no-u
         for i in range(offsets[s], offsets[s + 1]):
             for j in range(points.shape[1]):
                 z = (points[i, j] - centre[s, j]) / scale[s, j]
-                out[i, j] = min(max(z, -clip), clip)
+                out[i, j] = minimum(maximum(z, -clip), clip)

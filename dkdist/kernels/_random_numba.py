@@ -20,8 +20,8 @@ import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
-from dkdist._numba.elementary import f32, sincospi
-from dkdist._numba.points import read_only, set_arrays, total_weight, weight_array
+from dkdist._numba.elementary import f32, maximum, minimum, sincospi
+from dkdist._numba.points import cache_lines, read_only, set_arrays, total_weight, weight_array
 from dkdist._numba.weighted_points import WeightedPoints
 
 # points per float32 sum: larger tiles add rounding errors, smaller ones are slower (tests/kernel/test_mean_features.py)
@@ -56,7 +56,9 @@ def waves_of(frequencies: F64, centre: F64) -> Waves:
 
 def mean_features(points: F32, offsets: I64, weights: F32 | None, waves: Waves, out: F32) -> None:
     """Fill ``out`` (n_sets, 2F) with sines, then cosines."""
-    _mean_features(*set_arrays(points, offsets, weights), waves, out)
+    V = waves.half_turns
+    sums = np.empty((2, len(V), LANES_PER_GROUP))
+    _mean_features(*set_arrays(points, offsets, weights), waves, _buffers(V), sums, out)
 
 
 def add_mean_features(points: F32, weights: F32 | None, mean: float, waves: Waves, sums: F64) -> None:
@@ -65,10 +67,10 @@ def add_mean_features(points: F32, weights: F32 | None, mean: float, waves: Wave
     Consecutive calls with whole tiles of 256 points are bitwise identical to one call with all points. `mean_features`
     of n points are these sums times 1 / (sqrt(F) n).
     """
-    _add_piece(read_only(points), *weight_array(weights), mean, waves, sums)
+    _add_piece(read_only(points), *weight_array(weights), mean, waves, _buffers(waves.half_turns), sums)
 
 
-@inline_jit(FINITE_FMA)
+@inline_jit(FINITE_FMA, early=False)
 def add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
     """Add one point's weighted sines and cosines; the loop of the sines also projects the last two columns."""
     d = len(x)
@@ -84,20 +86,20 @@ def add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
         C[r] += w * c
 
 
-@inline_jit(FINITE_FMA)
+@inline_jit(FINITE_FMA, early=False)
 def _add_tiles(points, start, stop, weights, weighted, mean, waves, buffers, sums):  # type: ignore[no-untyped-def]
     """Add the sums over the points from ``start`` to ``stop`` - 1."""
     V, centre, reach = waves
     x, fractions, base, S, C = buffers
     for first in range(start, stop, TILE_POINTS):
-        m = min(TILE_POINTS, stop - first)
+        m = minimum(TILE_POINTS, stop - first)
         for i in range(m):
             fractions[i] = f32(weights[first + i] / mean) if weighted else f32(1.0)
             for j in range(points.shape[1]):
-                x[i, j] = f32(min(max(points[first + i, j] - centre[j], -reach), reach))
+                x[i, j] = f32(minimum(maximum(points[first + i, j] - centre[j], -reach), reach))
         for q in range(len(V)):
-            S[:] = f32(0.0)
-            C[:] = f32(0.0)
+            for r in range(LANES_PER_GROUP):
+                S[r] = C[r] = f32(0.0)
             for i in range(m):
                 add_features(x[i], fractions[i], V[q], base, S, C)
             for r in range(LANES_PER_GROUP):
@@ -105,38 +107,30 @@ def _add_tiles(points, start, stop, weights, weighted, mean, waves, buffers, sum
                 sums[1, q, r] += C[r]
 
 
-@inline_jit()
-def _buffers(V):  # type: ignore[no-untyped-def]
-    """Allocate the points and weights of a tile, and three rows of lanes."""
-    x, fractions = np.zeros((TILE_POINTS, V.shape[1]), f32), np.empty(TILE_POINTS, f32)
-    return (
-        x,
-        fractions,
-        np.zeros(LANES_PER_GROUP, f32),
-        np.empty(LANES_PER_GROUP, f32),
-        np.empty(LANES_PER_GROUP, f32),
-    )
+def _buffers(V: F32) -> tuple[F32, ...]:
+    """Return buffers for the points and weights of a tile, and three rows of lanes."""
+    d = V.shape[1]
+    x, fractions, *rows = cache_lines(TILE_POINTS * d, TILE_POINTS, *[LANES_PER_GROUP] * 3)
+    x[:] = rows[0][:] = 0
+    return x.reshape(TILE_POINTS, d), fractions, *rows
 
 
 @jit(FINITE_FMA)
-def _add_piece(points, weights, weighted, mean, waves, sums):  # type: ignore[no-untyped-def]
-    buffers = _buffers(waves.half_turns)
+def _add_piece(points, weights, weighted, mean, waves, buffers, sums):  # type: ignore[no-untyped-def]
     _add_tiles(points, 0, len(points), weights, weighted, mean, waves, buffers, sums)
 
 
 @jit(FINITE_FMA)
-def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ignore[no-untyped-def]
-    F, buffers, sums = (
-        out.shape[1] // 2,
-        _buffers(waves.half_turns),
-        np.empty((2, len(waves.half_turns), LANES_PER_GROUP)),
-    )
+def _mean_features(points, offsets, weights, weighted, waves, buffers, sums, out):  # type: ignore[no-untyped-def]
+    F = out.shape[1] // 2
     for s in range(len(offsets) - 1):
         start, stop = offsets[s], offsets[s + 1]
         n = stop - start
         mean = total_weight(weights, weighted, start, stop) / n  # weights near 1 minimise rounding errors
         scale = 1 / (np.sqrt(F) * n)
-        sums[:] = 0.0
+        for q in range(sums.shape[1]):
+            for r in range(LANES_PER_GROUP):
+                sums[0, q, r] = sums[1, q, r] = 0.0
         _add_tiles(points, start, stop, weights, weighted, mean, waves, buffers, sums)
         for r in range(F):
             out[s, r] = f32(scale * sums[0, r // LANES_PER_GROUP, r % LANES_PER_GROUP])

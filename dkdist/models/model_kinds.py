@@ -229,11 +229,13 @@ REQUIRED_ATTRIBUTES = {
 def require_fitted_attributes(kind: type, fitted: dict[str, Any]) -> None:
     """Raise for fitted attributes of an estimator that are unknown, invalid, missing, or of inconsistent sizes.
 
-    ``saved_attributes`` of a class, if any, are their annotations by name. Attributes that may be None may be missing.
+    ``saved_attributes`` of a class, if any, are their annotations by name, or return these. Attributes that may be None
+    may be missing.
     """
     name = kind.__name__
     if hasattr(kind, "saved_attributes"):
-        _require_annotated(name, kind.saved_attributes, fitted)
+        annotations = kind.saved_attributes
+        _require_annotated(name, annotations() if callable(annotations) else annotations, fitted)
         return
     for key, value in fitted.items():
         if name == "Pipeline" or key not in ATTRIBUTE_CHECKS:

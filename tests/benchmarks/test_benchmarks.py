@@ -37,6 +37,13 @@ def test_speed_prints_accuracy_and_time(tmp_path: Path) -> None:
     assert figures["pipeline"]["ratio"] > 0
 
 
+def test_automatic_seconds_measures_new_processes(tmp_path: Path) -> None:
+    figures = run("automatic_seconds.py", "cold", "import", output=tmp_path / "seconds.json")
+    for stage, names in (("cold", {"empty cache", "filled cache"}), ("import", {"dkdist", "sklearn.base"})):
+        assert figures[stage].keys() == names
+        assert all(figure["processor_seconds"] > 0 for figure in figures[stage].values())
+
+
 def test_roofline_prints_attainable_and_achieved_rates(tmp_path: Path) -> None:
     stages = ("read", "powers", "fused", "pipeline")
     figures = run("roofline.py", *stages, output=tmp_path / "roofline.json")
@@ -57,14 +64,26 @@ def test_bounded_fold_prints_living_blocks(tmp_path: Path) -> None:
 
 def test_minimum_times_of_work_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
-    Work = importlib.import_module("machine_rates").Work
-    rates = {"steps": 10.0, "words": 5.0, "log": 2.0, "L2": 100.0, "memory": 4.0}
-    computed, moved = Work(20, 10, {"log": 4}), Work(bytes={"L2": 100, "memory": 8})
-    assert computed.seconds(rates) == 2 + 2 + 2
+    rated = importlib.import_module("machine_rates")
+    Work, calls = rated.Work, rated.calls
+    rates = {
+        "fused": 10.0,
+        "both": 20.0,
+        "minima": 10.0,
+        "words": 5.0,
+        "sqrt": 2.0,
+        "L2": 100.0,
+        "memory": 4.0,
+    }
+    computed, moved = Work(20, 30, 10, 10), Work(bytes={"L2": 100, "memory": 8})
+    assert computed.seconds(rates) == 3 + 2
+    assert Work(20, 10).seconds(rates) == 2  # only one unit multiplies
+    assert (computed + Work(functions={"sqrt": 14})).seconds(rates) == 7  # another unit takes roots
     assert moved.seconds(rates) == 2  # maximum of both times
-    assert (computed + moved).seconds(rates) == 6  # memory transfer and computation overlap
+    assert (computed + moved).seconds(rates) == 5  # memory transfer and computation overlap
     assert (moved + moved + computed + moved).seconds(rates) == 6
     assert Work().seconds(rates) == 0
+    assert calls("cospi", 20) == Work(140, 20)
 
 
 def test_lanes_are_as_accurate_as_one(tmp_path: Path) -> None:

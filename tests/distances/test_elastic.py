@@ -165,9 +165,9 @@ def test_few_and_many_landmarks_give_bit_identical_columns(d, ground, band):
     )
     distance = dk.DynamicTimeWarping(ground, band=band, normalize=True, root=True)
     D = distances(distance, objects, omegas[: dtw.N_LANES])
-    few = distances(distance, objects, omegas[:5])
-    assert len(distance.prepare(*flat(omegas[:5]), None).unpacked.columns) == 5
-    np.testing.assert_array_equal(few, D[:, :5])
+    few = distances(distance, objects, omegas[:2])
+    assert len(distance.prepare(*flat(omegas[:2]), None).unpacked.columns) == 2
+    np.testing.assert_array_equal(few, D[:, :2])
     np.testing.assert_array_equal(distances(distance, objects, omegas)[:, : dtw.N_LANES], D)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
+from dkdist.distances import _sliced_wasserstein_numba
 from dkdist.distances.sliced_wasserstein_embedding import random_directions
 
 # of a projection: of points, of the projection and of the quantile times a share, to float32
@@ -29,6 +30,19 @@ def test_rows_are_quantiles(d, weighted):
         result = np.quantile(project_points(embedding, x), levels, axis=0, method=kind, weights=own)
         expected = result.T.ravel() / np.sqrt(8 * L)
         np.testing.assert_allclose(row, expected, rtol=0, atol=ROUNDING * np.abs(x).max() * np.sqrt(d / L))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", [1, 3])
+def test_large_sets_have_the_same_bits_by_another_sort(d, weighted, monkeypatch):
+    sizes = np.random.default_rng(d).integers(1, 300, 20)
+    arrays = [np.random.default_rng(n).normal(size=(n, d)) for n in sizes]
+    weights = [np.random.default_rng(n).random(n) for n in sizes] if weighted else None
+    sets = dk.SampleSets.from_arrays(arrays, weights)
+    embedding = dk.SlicedWassersteinEmbedding(21, 7, random_state=0).fit(sets)
+    rows = embedding.transform(sets)
+    monkeypatch.setattr(_sliced_wasserstein_numba, "MAX_NETWORK_POINTS", 100)
+    np.testing.assert_array_equal(embedding.transform(sets), rows)
 
 
 @pytest.mark.parametrize("n", [4, 32])

@@ -1,5 +1,7 @@
 """Means and covariances compared with NumPy in float64, near and far from the origin."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,56 @@ def test_moments_match_numpy(d, weighted, offset):
         upper = np.triu_indices(d)
         expected = covariance[upper] * np.where(upper[0] == upper[1], 1, np.sqrt(2))
         np.testing.assert_allclose(row[d:], expected, atol=3e-6 * size)
+
+
+def exact_moments(x, weights, centre):
+    """Return the mean relative to the centre and the covariance as fractions, without rounding."""
+    X = [
+        [Fraction(float(value)) - Fraction(float(c)) for value, c in zip(row, centre, strict=True)]
+        for row in x
+    ]
+    w = [Fraction(float(value)) for value in weights]
+    mean = [sum(a * row[j] for a, row in zip(w, X, strict=True)) / sum(w) for j in range(len(centre))]
+    covariance = [
+        sum(a * (row[j] - mean[j]) * (row[k] - mean[k]) for a, row in zip(w, X, strict=True)) / sum(w)
+        for j in range(len(centre))
+        for k in range(j, len(centre))
+    ]
+    return np.array(mean, float), np.array(covariance, float)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 7, 200, 700])
+@pytest.mark.parametrize("distance", [0.0, 31.0, 33.0, 1e6])
+def test_moments_match_exact_arithmetic_at_any_distance_from_the_centre(d, weighted, n, distance):
+    """One pass up to a distance of about 32 standard deviations, then two.
+
+    One pass rounds once to float32. The second pass has products of two float32 factors with a rounded fraction, and
+    sums of up to 256 / 8 of them per lane, in float32.
+    """
+    rng = np.random.default_rng(n)
+    x = (rng.normal(size=(n, d)) @ [[1.0, 0.3][:d], [0.0, 1.0][:d]][:d] + distance).astype(np.float32)
+    weights = rng.random(n).astype(np.float32) if weighted else None
+    centre, scale = np.linspace(0.1, 0.2, d), np.array([1.5, 0.7])[:d]
+    row = moments(x, np.array([0, n]), weights, centre, scale, 2)[0]
+    np.testing.assert_array_equal(moments(x, np.array([0, n]), weights, centre, scale, 1)[0], row[:d])
+    mean, covariance = exact_moments(x, np.ones(n) if weights is None else weights, centre)
+    np.testing.assert_allclose(row[:d], mean / scale, rtol=2.0**-23)
+    j, k = np.triu_indices(d)
+    covariance *= np.where(j == k, 1, np.sqrt(2)) / (scale[j] * scale[k])
+    sizes = np.sqrt(covariance[j == k])
+    one_pass = d <= 2 and (mean**2 <= 2**10 * (sizes * scale) ** 2).all()
+    error = 2.0**-23 if one_pass else 36 * 2.0**-24
+    rounded_mean = 8 * (2.0**-52 * (distance + 3)) ** 2  # square of the float64 error of the mean, in units
+    assert (np.abs(row[d:] - covariance) <= error * np.sqrt(2) * sizes[j] * sizes[k] + rounded_mean).all()
+
+
+def test_a_constant_column_has_variance_zero_at_any_distance():
+    x = np.column_stack([np.full(100, 1e4 / 3), np.arange(100.0)]).astype(np.float32)
+    row = moments(x, np.array([0, 100]), None, np.zeros(2), np.ones(2), 2)[0]
+    np.testing.assert_allclose(row[2:4], 0, atol=1e-6)
+    assert row[4] == np.float32((100**2 - 1) / 12)
 
 
 def test_covariance_of_a_set_far_from_the_common_centre():
