@@ -42,7 +42,7 @@ def padded_rows(n: int) -> int:
     return max(RUN_ROWS, 1 << (n - 1).bit_length())
 
 
-@inline_jit()
+@inline_jit(early=False)
 def sort_columns(x, n):  # type: ignore[no-untyped-def]
     """Sort columns of x, (rows * SIMD_WIDTH,) float32, except that rows inside a block of 16 remain in another order.
 
@@ -67,7 +67,7 @@ def sort_columns(x, n):  # type: ignore[no-untyped-def]
             store(_merge_block(rows), x, i * SIMD_WIDTH, SIMD_WIDTH)
 
 
-@inline_jit()
+@inline_jit(early=False)
 def _merge(x, first, p, size, is_even):  # type: ignore[no-untyped-def]
     """Merge two runs of p numbers from ``first`` on, of which ``size`` are not padding, in an even number of levels."""
     k = p // 2
@@ -98,7 +98,7 @@ def _merge(x, first, p, size, is_even):  # type: ignore[no-untyped-def]
         k //= 4
 
 
-@inline_jit()
+@inline_jit(early=False)
 def row_at_rank(x, rank):  # type: ignore[no-untyped-def]
     """Return the row with the numbers of this rank as a tile, by those comparators of the last merge that decide it."""
     first = rank // BLOCK_ROWS * BLOCK_ROWS * SIMD_WIDTH
@@ -110,7 +110,7 @@ def row_at_rank(x, rank):  # type: ignore[no-untyped-def]
     return _decide(rank & 1, part(two, 0, 1), part(two, 1, 1))
 
 
-@inline_jit()
+@inline_jit(early=False)
 def _decide(is_high, low, high):  # type: ignore[no-untyped-def]
     return larger(low, high) if is_high else smaller(low, high)
 

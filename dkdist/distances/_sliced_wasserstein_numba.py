@@ -14,7 +14,7 @@ import numpy as np
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import f32
-from dkdist._numba.points import cache_lines, read_only, total_weight, weight_array
+from dkdist._numba.points import cache_lines, read_only, total_weight
 from dkdist._numba.simd import SIMD_WIDTH, full, fused, load, rounded, store, times, widened
 from dkdist._numba.sorting import padded_rows, row_at_rank, sort_columns
 from dkdist.distances._tuning import MAX_NETWORK_POINTS
@@ -29,11 +29,15 @@ def projected_quantiles(
     """Return rows (n_sets, L Q) float32: Q quantiles for each of L directions (L, d), direction by direction."""
     out = np.empty((len(offsets) - 1, len(directions) * n_quantiles), np.float32)
     sizes, centre, U = np.diff(offsets), read_only(centre), _group_directions(directions)
-    is_large = sizes > MAX_NETWORK_POINTS if weights is None else np.zeros(len(sizes), np.bool_)
+    arrays = read_only(points), read_only(offsets)
+    if weights is not None:  # a function of its own, because argsort takes seconds to compile
+        (x,) = cache_lines(padded_rows(int(sizes.max(initial=1))) * SIMD_WIDTH)
+        _weighted_rows(*arrays, read_only(weights.reshape(-1)), centre, U, n_quantiles, x, out)
+        return out
+    is_large = sizes > MAX_NETWORK_POINTS
     n_rows = padded_rows(int(sizes[~is_large].max(initial=1)))
     x, y = cache_lines(n_rows * SIMD_WIDTH, n_quantiles * SIMD_WIDTH)
-    arrays = read_only(points), read_only(offsets), *weight_array(weights), read_only(is_large)
-    _quantiles(*arrays, centre, U, n_quantiles, x, y, out)
+    _rows(*arrays, read_only(is_large), centre, U, n_quantiles, x, y, out)
     for s in np.flatnonzero(is_large):
         part = read_only(points[offsets[s] : offsets[s + 1]])
         _fill_large_set(part, centre, U, out[s].reshape(len(directions), -1))
@@ -49,7 +53,7 @@ def _group_directions(directions: F64) -> F64:
 
 
 def _fill_large_set(points: F32, centre: F64, U: F64, rows: F32) -> None:
-    """Fill the row (L, Q) of one set, bitwise identical to `_quantiles`; needs less memory, because NumPy sorts."""
+    """Fill the row (L, Q) of one set, bitwise identical to `_rows`; needs less memory, because NumPy sorts."""
     (L, Q), n = rows.shape, len(points)
     ranks, factor = ((2 * np.arange(Q) + 1) * n + 2 * Q - 1) // (2 * Q) - 1, 1 / np.sqrt(float(rows.size))
     x = np.empty((n + -n % 4, SIMD_WIDTH), np.float32)
@@ -60,32 +64,40 @@ def _fill_large_set(points: F32, centre: F64, U: F64, rows: F32) -> None:
 
 
 @jit(FMA)
-def _quantiles(points, offsets, weights, weighted, skipped, centre, U, Q, x, y, out):  # type: ignore[no-untyped-def]
+def _rows(points, offsets, skipped, centre, U, Q, x, y, out):  # type: ignore[no-untyped-def]
     L, factor, ranks = out.shape[1] // Q, 1 / np.sqrt(float(out.shape[1])), np.empty(Q, np.int64)
-    line = np.empty(len(x) // SIMD_WIDTH if weighted else 0, f32)
     for s in range(len(out)):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
         if skipped[s]:
             continue
-        total = total_weight(weights, weighted, start, start + n)
         for q in range(Q):
             ranks[q] = ((2 * q + 1) * n + 2 * Q - 1) // (2 * Q) - 1
         for first in range(0, L, SIMD_WIDTH):
             _project_lanes(points[start : start + n], centre, U[first // SIMD_WIDTH], x)
-            if not weighted:
-                sort_columns(x, n)
-                for q in range(Q):
-                    quantiles = times(widened(row_at_rank(x, ranks[q])), full(factor, 1, SIMD_WIDTH))
-                    store(rounded(quantiles), y, q * SIMD_WIDTH, 0)
+            sort_columns(x, n)
+            for q in range(Q):
+                quantiles = times(widened(row_at_rank(x, ranks[q])), full(factor, 1, SIMD_WIDTH))
+                store(rounded(quantiles), y, q * SIMD_WIDTH, 0)
             for u in range(first, min(first + SIMD_WIDTH, L)):
-                row = out[s, u * Q : (u + 1) * Q]
-                if weighted:
-                    for i in range(n):
-                        line[i] = x[i * SIMD_WIDTH + u - first]
-                    _weighted_quantiles(line[:n], weights[start : start + n], total, factor, row)
-                else:
-                    for q in range(Q):
-                        row[q] = y[q * SIMD_WIDTH + u - first]
+                for q in range(Q):
+                    out[s, u * Q + q] = y[q * SIMD_WIDTH + u - first]
+
+
+@jit(FMA)
+def _weighted_rows(points, offsets, weights, centre, U, Q, x, out):  # type: ignore[no-untyped-def]
+    L, factor = out.shape[1] // Q, 1 / np.sqrt(float(out.shape[1]))
+    line = np.empty(len(x) // SIMD_WIDTH, f32)
+    for s in range(len(out)):
+        start, stop = offsets[s], offsets[s + 1]
+        total = total_weight(weights, True, start, stop)
+        for u in range(L):
+            lane = u % SIMD_WIDTH
+            if lane == 0:
+                _project_lanes(points[start:stop], centre, U[u // SIMD_WIDTH], x)
+            for i in range(stop - start):
+                line[i] = x[i * SIMD_WIDTH + lane]
+            row = out[s, u * Q : (u + 1) * Q]
+            _weighted_quantiles(line[: stop - start], weights[start:stop], total, factor, row)
 
 
 @inline_jit(FMA)
