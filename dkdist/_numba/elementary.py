@@ -136,7 +136,7 @@ def sincospi(v):  # type: ignore[no-untyped-def]
     return sign * r * s, sign * (c * z + _ONE)
 
 
-# landmarks per batch; distances of four points to them fit in the L1 cache (python benchmarks/distances.py)
+# landmarks per batch, a multiple of `SIMD_WIDTH`; nearest points fit in the L1 cache (python benchmarks/distances.py)
 LANDMARK_BATCH_SIZE = 64
 TILE_POINTS = 32  # points of a set per comparison with a batch of landmarks (python benchmarks/distances.py)
 
