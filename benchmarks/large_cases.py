@@ -2,11 +2,11 @@
 
     python benchmarks/large_cases.py [--cases million classes] [--memory-budget] [--quick] [--output large_cases.json]
 
-Each case runs once at half and at full size, each in a fresh process, after a small run that compiles. Columns: wall and
-processor seconds, peak memory above the data (VmHWM, after the data exist), the memory that the library states before
-the work (plans of runs, checks of free memory; "-" if nothing is stated), their ratio, and the exponents of processor
-time and memory from half to full size: 1 is linear. `--memory-budget` also fits automatic models at full size with
-budget={"memory": 500 MB}, which is then the stated memory.
+Each case runs once at half and at full size, each in a fresh process, after a small run that compiles. Columns: wall
+and processor seconds, peak memory above the data (VmHWM, after the data exist), the memory that the library states
+before the work (plans of runs, checks of free memory; "-" if nothing is stated), their ratio, and the exponents of
+processor time and memory from half to full size: 1 is linear. `--memory-budget` also fits automatic models at full size
+with budget={"memory": 500 MB}, which is then the stated memory.
 """
 
 from __future__ import annotations
