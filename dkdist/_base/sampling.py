@@ -169,14 +169,21 @@ def _sort_by_value(x: F64, w: F64) -> tuple[F64, F64]:
 
 def moments(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64, F64]:
     """Return mean and variance (n_sets, d) of each set, and effective sizes (n_sets,)."""
-    w = np.ones(len(points)) if weights is None else weights.astype(np.float64).reshape(-1)
-    starts = offsets[:-1]
-    total = np.add.reduceat(w, starts)
-    x = points.astype(np.float64)
-    mean = np.add.reduceat(w[:, None] * x, starts) / total[:, None]
-    centred = x - np.repeat(mean, np.diff(offsets), axis=0)
-    variance = np.add.reduceat(w[:, None] * centred**2, starts) / total[:, None]
-    return mean, variance, total**2 / np.add.reduceat(w**2, starts)
+    starts, x = offsets[:-1], points.astype(np.float64)
+    sizes = np.diff(offsets).astype(np.float64)
+    if weights is None:
+        mean, total, effective = np.add.reduceat(x, starts) / sizes[:, None], sizes, sizes
+    else:
+        w = weights.astype(np.float64).reshape(-1)
+        total = np.add.reduceat(w, starts)
+        mean = np.add.reduceat(w[:, None] * x, starts) / total[:, None]
+        effective = total**2 / np.add.reduceat(w**2, starts)
+    for set_mean, start, stop in zip(mean, starts, offsets[1:], strict=True):
+        x[start:stop] -= set_mean  # in place: one set may be as large as memory
+    x *= x
+    if weights is not None:
+        x *= w[:, None]
+    return mean, np.add.reduceat(x, starts) / total[:, None], effective
 
 
 def scott_bandwidth(std: F64, size: F64, dims: int, minimum: float) -> F64:

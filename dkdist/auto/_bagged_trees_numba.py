@@ -1,7 +1,8 @@
 """Compiled functions of bagged regression trees, stored as flat arrays of nodes.
 
 Node i tests row[feature[i]] <= threshold[i], with float32 rows and float64 thresholds as in scikit-learn, and continues
-at left[i] or right[i]; feature[i] = -1 marks a leaf. value (n_nodes, t) contains the prediction of each node.
+at left[i] or right[i]; feature[i] = -1 marks a leaf. The prediction of node i is
+value[value_rows[i]], with value (k, t).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dkdist._numba.compilation import jit
 
 
 @jit()
-def add_values(rows, roots, feature, threshold, left, right, value, out):  # type: ignore[no-untyped-def]
+def add_values(rows, roots, feature, threshold, left, right, value, value_rows, out):  # type: ignore[no-untyped-def]
     """Add the predictions of all trees to out (n, t), in the order of the trees."""
     for root in roots:
         for i in range(len(rows)):
@@ -20,11 +21,11 @@ def add_values(rows, roots, feature, threshold, left, right, value, out):  # typ
             while feature[node] >= 0:
                 node = left[node] if rows[i, feature[node]] <= threshold[node] else right[node]
             for k in range(out.shape[1]):
-                out[i, k] += value[node, k]
+                out[i, k] += value[value_rows[node], k]
 
 
 @jit()
-def add_jumps(start, row, roots, feature, threshold, left, right, value, out):  # type: ignore[no-untyped-def]
+def add_jumps(start, row, roots, feature, threshold, left, right, value, value_rows, out):  # type: ignore[no-untyped-def]
     """Add the jumps of all trees on the straight path from start to row (m,) to out (m, t), by feature.
 
     Each tree is traversed with the part [first, last] of the path that is inside the node. If this part crosses the
@@ -58,5 +59,5 @@ def add_jumps(start, row, roots, feature, threshold, left, right, value, out):  
                     last = s
             if crossed_feature >= 0:
                 for k in range(out.shape[1]):
-                    out[crossed_feature, k] += value[node, k] - value[previous, k]
+                    out[crossed_feature, k] += value[value_rows[node], k] - value[value_rows[previous], k]
             previous = node

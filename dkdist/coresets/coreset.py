@@ -211,9 +211,7 @@ def coreset(
     selection.check_dims(method, kernel, x.shape[1])
     sigmas = selection.check_sigma(sigma)
     if sigmas is None:
-        positive_rows = np.flatnonzero(p > 0)
-        keys = random_row_keys(0, len(x), median_seed(random_state))[positive_rows]
-        sigmas = (selection.median_sigma(points[positive_rows[smallest_keys(keys, MEDIAN_SAMPLE_SIZE)]]),)
+        sigmas = (_median_sigma(points, p, median_seed(random_state)),)
     extent = float(np.ptp(x, axis=0).max())
     selection.check_float32_range(width_of_the_points=extent, total_weight=float(p.sum()))
     selection.check_bandwidths(sigmas)
@@ -235,6 +233,13 @@ def coreset(
         kernel=kernel,
         names=names,
     )
+
+
+def _median_sigma(points: F64, p: F64, seed: int) -> float:
+    """Return the median distance of random points of positive weight."""
+    positive_rows = np.flatnonzero(p > 0)
+    keys = random_row_keys(0, len(points), seed)[positive_rows]
+    return selection.median_sigma(points[positive_rows[smallest_keys(keys, MEDIAN_SAMPLE_SIZE)]])
 
 
 def points_and_weights(P: Any, weights: ArrayLike | None) -> tuple[F64, F64]:

@@ -205,7 +205,11 @@ def choose_points(x: F32, p: F64, params: CoresetParams) -> tuple[I64, F64]:
     heavy = positive_rows[certain_points(p[positive_rows], params.size)]
     light = np.setdiff1d(positive_rows, heavy, assume_unique=True)
     n, W = params.size - len(heavy), float(p.sum() if len(heavy) == 0 else p[light].sum())
-    chosen = _choose_light(x[light], p[light], params._replace(size=n))
+    if len(light) < len(x):  # otherwise all points in order: no copies
+        x, p_light = x[light], p[light]
+    else:
+        p_light = p
+    chosen = _choose_light(x, p_light, params._replace(size=n))
     return np.concatenate([heavy, light[chosen]]), np.concatenate([p[heavy], np.full(n, W / n)])
 
 
@@ -225,7 +229,8 @@ def _choose_light(y: F32, weights: F64, params: CoresetParams) -> I64:
     if method == "stratified":
         return np.asarray(order[sample_regions(weights[order], equal, size, rng)])
     candidates, candidate_weights = _candidates(order, weights[order], equal, params, rng)
-    low, high = column_bounds(y.astype(np.float64))
+    del order
+    low, high = (bound.astype(np.float64) for bound in column_bounds(y))
     embedding = materialize_params(point_feature_params(low, high, params))
     phi, mean = embedding.embed_points(y[candidates]), _mean_features(embedding, y, weights)
     return np.asarray(candidates[choose_from_candidates(phi, candidate_weights, equal, mean, params, rng)])

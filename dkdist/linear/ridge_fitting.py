@@ -257,7 +257,8 @@ class RidgePass:
 
         Normal equations: five matrices for an eigendecomposition (C, its vectors, workspace); for sums, the unmerged
         matrices, one per tree level (at most one per task), and a tile of rows per thread. Dual problem: the rows
-        twice, because they are concatenated, and five matrices of the size of K.
+        twice, because they are concatenated, and five matrices of the size of K. Both: targets (n, k), centred and in
+        the tasks, and sums (D, k) next to each Gram matrix.
         """
         D, n, split = self.blocks.n_columns, len(self.targets.values), self.selection.split
         passes = 1 + (self.selection.method == LEAVE_ONE_OUT)
@@ -269,6 +270,9 @@ class RidgePass:
         state_bytes = 8 * D**2 * max(5, (n_waiting + n_levels) * (1 + split)) + tile_bytes * (1 + split)
         if self.uses_dual:
             passes, state_bytes = 1, 2 * n * D * 8 + 5 * 8 * n**2
+        codes, values = self.targets.codes, self.targets.values
+        k = 1 if values.ndim == 1 and codes is None else (values if codes is None else codes).shape[1]
+        state_bytes += 8 * k * ((2 * n if codes is None else 0) + D * (n_waiting + n_levels) * (1 + split))
         return plan_blocks(self.blocks, what=what, passes=passes, waiting=1, state_bytes=state_bytes)
 
 

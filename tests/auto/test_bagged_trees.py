@@ -70,6 +70,40 @@ def test_out_of_bag_predictions_use_trees_without_the_group(grown, grouped):
     np.testing.assert_allclose(oob, sums / counts[:, None], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_leaves_of_many_targets_predict_weighted_means(grown, kind):
+    """Trees are grown on random projections; values of leaves follow from the rows in each leaf by brute force."""
+    rng = np.random.default_rng(0)
+    X, y = problem()[0], rng.normal(size=(60, 50))
+    X[20:30] = X[20]  # a leaf with several targets
+    if kind == "classes":
+        y = np.where(rng.integers(50, size=60)[:, None] == np.arange(50), 1.0, -1.0)
+    weights = rng.uniform(0.5, 2, 60)
+    trees, oob = fit_bagged_trees(X, y, weights, None, 0, n_trees=20)
+    trees.check_loaded()
+    total, oob_total, count = np.zeros((60, 50)), np.zeros((60, 50)), np.zeros(60)
+    draw_rng = np.random.default_rng(0)
+    draw_rng.integers(2**31, size=20)
+    for model, rows, w in grown:
+        draws = np.bincount(draw_rng.choice(60, 60), minlength=60)
+        bag = np.flatnonzero(draws)
+        np.testing.assert_array_equal(X[bag], rows)
+        leaf = model.apply(rows)
+        values = np.array(
+            [np.average(y[bag][leaf == i], axis=0, weights=w[leaf == i]) for i in model.apply(X)]
+        )
+        total += values
+        oob_total[draws == 0] += values[draws == 0]
+        count += draws == 0
+    np.testing.assert_allclose(trees.values(X), total / 20, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        oob[count > 0], (oob_total / np.maximum(count, 1)[:, None])[count > 0], atol=1e-12
+    )
+    step = X[1].astype(np.float64) - X[0]
+    difference = (trees.values(X[1:2]) - trees.values(X[:1]))[0]
+    np.testing.assert_allclose(step @ trees.path_gradient(X[0], X[1]), difference, rtol=0, atol=1e-12)
+
+
 def test_rows_in_every_bag_get_the_weighted_mean():
     X, y = problem()
     weights = np.arange(60.0)
@@ -233,6 +267,7 @@ def test_invalid_loaded_trees_raise():
         "left": [np.array([0, 0, 0]), np.array([3, 0, 0])],
         "right": [np.array([0, 0, 0]), np.array([2, 0])],
         "value": [np.zeros(3), np.zeros((2, 1))],
+        "value_rows": [np.array([0, 1, 3]), np.array([0, -1, 1]), np.array([0, 1])],
     }
     for name, arrays in invalid_arrays.items():
         for array in arrays:

@@ -14,6 +14,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import accuracy_score, log_loss
 
 from dkdist import IncrementalRidge, IncrementalRidgeClassifier, load_model, save_model
+from dkdist._runtime.run import plan_of
 from dkdist.linear.held_out import held_out_in_stream
 
 from .problems import smooth_problem
@@ -136,3 +137,10 @@ def test_auto_selects_leave_one_out_up_to_4000_rows() -> None:
         auto = IncrementalRidge(random_state=0).fit(X[:n], y[:n])
         explicit = IncrementalRidge(selection=selection, random_state=0).fit(X[:n], y[:n])
         np.testing.assert_array_equal(auto.alpha_errors_, explicit.alpha_errors_)
+
+
+def test_plans_include_many_targets() -> None:
+    """Targets in float64, centred and in the tasks, take at least 16 bytes per number."""
+    rows, y = np.zeros((600, 8), np.float32), np.arange(600 * 500.0).reshape(600, 500)
+    one, many = (plan_of(lambda y=y: IncrementalRidge().fit(rows, y)).work_bytes for y in (y[:, 0], y))
+    assert many - one >= 16 * 600 * 499
