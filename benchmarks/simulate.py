@@ -42,7 +42,7 @@ from dkdist._runtime.futures import (
     TASKS_PER_SYNC,
 )
 from dkdist._runtime.map_reduce import MAX_WAITING_BYTES, MAX_WINDOW_BLOCKS, default_window, fold, map_blocks
-from dkdist.linear.epochs import MAX_ROWS_PER_SYNC, MIN_SYNCS_PER_EPOCH
+from dkdist.linear._tuning import MAX_ROWS_PER_SYNC, MIN_SYNCS_PER_EPOCH
 
 BLOCK, D, COLUMNS = 2048, 5000, 600
 BLOCKS_PER_SYNC = MAX_ROWS_PER_SYNC // BLOCK

@@ -5,6 +5,13 @@
 MAX_BATCHES_PER_SYNC = 32
 MAX_ROWS_PER_SYNC = 2**16
 MIN_SYNCS_PER_EPOCH = 8  # for epochs with at least this number of batches
+# Bytes of features that a task of a lane computes. Shorter tasks of a cluster take less time than the messages between
+# them, so lanes take turns, and n_lanes="auto" uses fewer lanes.
+MIN_LANE_TASK_BYTES = 2**26
+MAX_AUTO_LANES = 8  # more replicas reduce the accuracy
+MAX_GRAPH_BATCHES = (
+    256  # batches in a graph of rounds: the death of a worker repeats a graph, each graph costs messages
+)
 
 # n_epochs="auto". More steps reduce the loss but take time (python benchmarks/defaults.py). A step is one row;
 # tests/linear/test_sgd.py compares the result with exact minimisers.
