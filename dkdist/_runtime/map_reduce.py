@@ -26,7 +26,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Generic, TypeVar
 
 import dask
@@ -436,14 +436,23 @@ def run_rounds(
             parts.append((f"{part}-{r}", lane))
             graph[parts[-1]] = job_task(parts[-1], TaskRef(shared), blocks, job, state=TaskRef((step, r - 1)))
             keys.add(parts[-1])
-        update_outcomes = same_cpu(partial(combine, update), blocks)
-        graph[step, r] = Task((step, r), update_outcomes, TaskRef((step, r - 1)), TaskRef(keys.total()))
+        root = keys.total()
+        # the last merge is part of the update: each task of a round adds messages that the next round waits for
+        parts_of_root = graph.pop(root).args if len(jobs) > 1 else (TaskRef(root),)  # type: ignore[attr-defined]
+        update_outcomes = same_cpu(partial(combine, partial(_merge_and_update, merge, update)), blocks)
+        graph[step, r] = Task((step, r), update_outcomes, TaskRef((step, r - 1)), *parts_of_root)
     weights: dict[Key, int] = {
         (step, r): sum(len(job.blocks) for job in jobs) for r, (jobs, _) in enumerate(rounds)
     }
     last = (step, len(rounds) - 1)
     with assigned_in_turn(blocks, parts):
         return run(graph, [last], watch=weights, progress=progress, observe=observe, local=blocks.local)[0]
+
+
+def _merge_and_update(
+    merge: Callable[[Any, Any], Any], update: Callable[[Any, Any], Any], state: Any, *parts: Any
+) -> Any:
+    return update(state, reduce(merge, parts))
 
 
 def assigned_in_turn(blocks: Blocks, keys: Sequence[TaskKey]) -> AbstractContextManager[Any]:
