@@ -5,9 +5,10 @@
 MAX_BATCHES_PER_SYNC = 32
 MAX_ROWS_PER_SYNC = 2**16
 MIN_SYNCS_PER_EPOCH = 8  # for epochs with at least this number of batches
-# Bytes of features that a task of a lane computes. Shorter tasks of a cluster take less time than the messages between
-# them, so lanes take turns, and n_lanes="auto" uses fewer lanes.
-MIN_LANE_TASK_BYTES = 2**26
+# Bytes of features that a task of a lane computes (60 ms). With 120 MB, two parallel lanes on two workers are 7 % slower
+# than one lane, with 250 MB 4 % faster: rounds wait for messages. Lanes with shorter tasks take turns, and
+# n_lanes="auto" uses fewer lanes (simulated: python benchmarks/simulate.py table, without time of messages; AMD EPYC, 2026-11).
+MIN_LANE_TASK_BYTES = 160 * 2**20
 MAX_AUTO_LANES = 8  # more replicas reduce the accuracy
 MAX_GRAPH_BATCHES = (
     256  # batches in a graph of rounds: the death of a worker repeats a graph, each graph costs messages

@@ -101,7 +101,8 @@ class BatchSampler:
     def batches_per_sync(self) -> int:
         """Number of batches of a lane between two averages; it depends only on the data and the number of lanes."""
         max_length = max(1, min(MAX_BATCHES_PER_SYNC, MAX_ROWS_PER_SYNC // self._max_block_rows))
-        return int(np.clip(self.n_batches // MIN_SYNCS_PER_EPOCH, 1, max_length))
+        longest = (self.n_batches - 1) // (MIN_SYNCS_PER_EPOCH - 1)  # of rounds that give so many averages
+        return int(np.clip(longest, 1, max_length))
 
     @property
     def _max_block_rows(self) -> int:
