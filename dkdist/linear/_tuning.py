@@ -5,10 +5,11 @@
 MAX_BATCHES_PER_SYNC = 32
 MAX_ROWS_PER_SYNC = 2**16
 MIN_SYNCS_PER_EPOCH = 8  # for epochs with at least this number of batches
-# Bytes of features that a task of a lane computes (60 ms). With 120 MB, two parallel lanes on two workers are 7 % slower
-# than one lane, with 250 MB 4 % faster: rounds wait for messages. Lanes with shorter tasks take turns, and
-# n_lanes="auto" uses fewer lanes (simulated: python benchmarks/simulate.py table, without time of messages; AMD EPYC, 2026-11).
-MIN_LANE_TASK_BYTES = 160 * 2**20
+# A round of parallel lanes waits for messages of a cluster, as long as computing so many bytes of features (10 ms).
+# One lane on several workers is so many times as fast as on one. Lanes that would be slower take turns
+# (simulated: python benchmarks/simulate.py table; AMD EPYC, 2026-11).
+ROUND_OVERHEAD_BYTES = 28 * 2**20
+ONE_LANE_SPEEDUP = 1.7
 MAX_AUTO_LANES = 8  # more replicas reduce the accuracy
 MAX_GRAPH_BATCHES = (
     256  # batches in a graph of rounds: the death of a worker repeats a graph, each graph costs messages

@@ -36,8 +36,9 @@ from dkdist.linear._tuning import (
     MIN_AUTO_EPOCH_LIMIT,
     MIN_AUTO_EPOCHS,
     MIN_AUTO_STEPS,
-    MIN_LANE_TASK_BYTES,
     MIN_SYNCS_PER_EPOCH,
+    ONE_LANE_SPEEDUP,
+    ROUND_OVERHEAD_BYTES,
 )
 from dkdist.linear.rows import RowBatch, RowLabels, no_rows
 from dkdist.linear.sgd_steps import Objective, State
@@ -57,13 +58,22 @@ def choose_materialization(blocks: Blocks, n_lanes: int) -> Blocks:
     return blocks.lazy_rows(eager=not is_remote and cores > MAX_LAZY_ROW_CORES)
 
 
+def min_task_bytes(n_parallel: int) -> float:
+    """Return the bytes of features per task from which parallel lanes are faster than one lane on several workers.
+
+    With o for the overhead of a round, n b / (b + o) exceeds the speed-up of one lane.
+    """
+    gain = n_parallel - ONE_LANE_SPEEDUP
+    return ONE_LANE_SPEEDUP * ROUND_OVERHEAD_BYTES / gain if gain > 0 else np.inf
+
+
 def choose_n_lanes(blocks: Blocks, n_shuffled_blocks: int, itemsize: int) -> int:
     """Return the number of lanes for n_lanes="auto": one per thread, if the tasks of a round are long enough."""
     sizes = np.diff(blocks.bounds)
-    bytes_per_sync = int(sizes.sum()) * blocks.n_columns * itemsize // MIN_SYNCS_PER_EPOCH
+    bytes_per_sync = int(sizes.sum()) * blocks.n_columns * itemsize / MIN_SYNCS_PER_EPOCH
     batches_per_sync = int(np.count_nonzero(sizes)) // (n_shuffled_blocks * MIN_SYNCS_PER_EPOCH)
-    max_lanes = min(MAX_AUTO_LANES, batches_per_sync, bytes_per_sync // MIN_LANE_TASK_BYTES)
-    return max(1, min(n_cores(blocks.local), max_lanes))
+    max_lanes = min(MAX_AUTO_LANES, batches_per_sync, n_cores(blocks.local))
+    return next((n for n in range(max_lanes, 1, -1) if bytes_per_sync / n >= min_task_bytes(n)), 1)
 
 
 @dataclass(frozen=True)
@@ -109,11 +119,11 @@ class BatchSampler:
         return int(np.diff(self.blocks.bounds).max())
 
     def takes_turns(self, itemsize: int) -> bool:
-        """Return whether lanes take turns in one fold, because parallel tasks of a cluster would be too short."""
+        """Return whether lanes take turns in one fold, because parallel tasks of a cluster would be slower."""
         if self.n_lanes == 1 or self.blocks.local or active_client() is None:
             return False
         rows = self.batches_per_sync * self.n_shuffled_blocks * self._max_block_rows
-        return n_cores() == 1 or rows * self.blocks.n_columns * itemsize < MIN_LANE_TASK_BYTES
+        return rows * self.blocks.n_columns * itemsize < min_task_bytes(min(self.n_lanes, n_cores()))
 
     def job(self, key: BatchKey) -> Job:
         """Return the job that computes and shuffles a batch."""

@@ -55,8 +55,8 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         momentum 1 - 1/L (local SGD). One lane is sequential SGD, with features computed on up to about 15
         cores; L lanes run in parallel on more workers, with slightly lower accuracy. The result depends on this number,
         but not on the number of workers. "auto" is one lane per thread of the cluster or core of this machine, at most
-        8, and at most one per 1.25 GiB of features. Thus its result depends on the number of workers; pass ``n_lanes_``
-        for the same result elsewhere.
+        8, and fewer if they compute too few features between two averages (two lanes: less than 2.5 GiB per epoch).
+        Thus its result depends on the number of workers; pass ``n_lanes_`` for the same result elsewhere.
     average : bool, default=True
         Predict with the average of all iterates, where iterate n has weight n, instead of the last iterate.
     validation_fraction : float in [0, 1), default=0.0

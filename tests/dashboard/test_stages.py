@@ -73,7 +73,7 @@ def search(sets, y):
 
 @pytest.mark.parametrize("run_name", STAGES)
 def test_task_prefixes_are_stages(run_name, client, sets, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.linear.epochs.MIN_LANE_TASK_BYTES", 1)  # parallel replicas
+    monkeypatch.setattr("dkdist.linear.epochs.ROUND_OVERHEAD_BYTES", 1)  # parallel replicas
     run = runs(sets, tmp_path / "f.zarr")[run_name]
     plugin = Names()
     client.cluster.scheduler.add_plugin(plugin)

@@ -62,7 +62,7 @@ def test_lanes_in_turn_and_in_parallel_give_identical_results(
     with two_workers.as_current():
         assert bits(model.fit(LAZY, C)) == expected
         assert (len(folds), len(rounds)) == (1, 0)  # three epochs of short tasks are one fold
-        monkeypatch.setattr(epochs, "MIN_LANE_TASK_BYTES", 1)
+        monkeypatch.setattr(epochs, "ROUND_OVERHEAD_BYTES", 1)
         assert bits(model.fit(LAZY, C)) == expected
         assert (len(folds), len(rounds)) == (1, 1)  # and one graph
         monkeypatch.setattr(training, "MAX_GRAPH_BATCHES", 4)
@@ -97,7 +97,7 @@ def test_auto_is_a_lane_per_core_for_large_features(monkeypatch: Any, tmp_path: 
     with dask.config.set(num_workers=2):
         assert model.fit(LAZY, C).n_lanes_ == 1  # 17 KB of features
         one_lane = bits(model)
-        monkeypatch.setattr(epochs, "MIN_LANE_TASK_BYTES", 500)
+        monkeypatch.setattr(epochs, "ROUND_OVERHEAD_BYTES", 100)
         model.set_params(checkpoint=tmp_path).fit(LAZY, C)
         assert model.n_lanes_ == 2
     assert bits(IncrementalSGDClassifier(n_epochs=2, random_state=0).fit(LAZY, C)) == one_lane
