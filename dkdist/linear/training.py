@@ -187,6 +187,18 @@ class LaneFoldState:
 
 
 @dataclass(frozen=True)
+class LaneBatch:
+    """Batch, whether it is the last of its lane in a round, and the average after the last lane."""
+
+    batch: Batch
+    ends_lane: bool
+    average: Average | None
+
+    def __sizeof__(self) -> int:
+        return self.batch.__sizeof__()  # a scheduler sends the state to the batch, which is larger
+
+
+@dataclass(frozen=True)
 class LaneJobs(BatchJobs):
     """Lazy sequence of jobs, with the average after the last batch of a round, and whether a lane ends."""
 
@@ -227,19 +239,17 @@ def _fold_lanes(
     return result.training
 
 
-def _prepare_in_lane(dtype: np.dtype[Any], blocks: Iterator[Any], extra: tuple[RowBatch, Any]) -> Any:
+def _prepare_in_lane(dtype: np.dtype[Any], blocks: Iterator[Any], extra: tuple[RowBatch, Any]) -> LaneBatch:
     rows, ends = extra
-    return prepare(dtype, blocks, rows), ends
+    return LaneBatch(prepare(dtype, blocks, rows), *ends)
 
 
-def _apply_batch_in_lane(
-    objective: Objective, state: LaneFoldState, item: tuple[Batch, tuple[bool, Average | None]]
-) -> LaneFoldState:
-    batch, (ends_lane, average) = item
+def _apply_batch_in_lane(objective: Objective, state: LaneFoldState, item: LaneBatch) -> LaneFoldState:
+    batch, average = item.batch, item.average
     common = state.training.model
     model, skipped = state.replica or (common, no_rows())
     model, skipped = step(objective, model, batch), np.append(skipped, batch.skipped)
-    if not ends_lane:
+    if not item.ends_lane:
         return replace(state, replica=(model, skipped))
     updates = PairwiseSum(LocalSGDUpdate.merge, state.updates)  # the order of `run_rounds`
     updates.add(LocalSGDUpdate.of(common, model, skipped))
