@@ -42,7 +42,7 @@ from dkdist._runtime.futures import (
     TASKS_PER_SYNC,
 )
 from dkdist._runtime.map_reduce import MAX_WAITING_BYTES, MAX_WINDOW_BLOCKS, default_window, fold, map_blocks
-from dkdist.linear.epochs import MAX_ROWS_PER_SYNC, MIN_SYNCS_PER_EPOCH
+from dkdist.linear._tuning import MAX_GRAPH_BATCHES, MAX_ROWS_PER_SYNC, MIN_SYNCS_PER_EPOCH
 
 BLOCK, D, COLUMNS = 2048, 5000, 600
 BLOCKS_PER_SYNC = MAX_ROWS_PER_SYNC // BLOCK
@@ -90,24 +90,29 @@ def _blocks_per_task(seconds: float, max_blocks: int) -> int:
 
 
 def replicas(work: Work, n: int, blocks_per_epoch: int | None = None) -> tuple[list[Node], int]:
-    """Return the tasks until one averaging of n replicas in a tree, and their number of blocks.
+    """Return the tasks of a graph of rounds of n replicas, and their number of blocks.
 
+    The client submits the graph; the replicas of a round start from the state that the last one ends with.
     ``blocks_per_epoch`` defaults to an epoch of millions of sets.
     """
-    length = (
-        BLOCKS_PER_SYNC
-        if blocks_per_epoch is None
-        else min(BLOCKS_PER_SYNC, blocks_per_epoch // n // MIN_SYNCS_PER_EPOCH)
-    )
-    nodes, level = [Node(by_client=True)], list[int]()
-    for _ in range(2 * n - 2):  # the client handles the tasks of one graph in sequence
+    length = BLOCKS_PER_SYNC
+    if blocks_per_epoch is not None:
+        length = max(1, min(length, (blocks_per_epoch // n - 1) // (MIN_SYNCS_PER_EPOCH - 1)))
+    n_rounds = max(1, MAX_GRAPH_BATCHES // (length * n))
+    nodes = [Node(by_client=True)]
+    for _ in range(n_rounds * (2 * n - 1)):  # the client handles the tasks of one graph in sequence
         nodes.append(Node(after=(len(nodes) - 1,), by_client=True))
-    start = len(nodes) - 1
-    for _ in range(n):
-        nodes.append(Node(length * work["lane"], takes=(start,), n_bytes=AVERAGE_BYTES))
-        level.append(len(nodes) - 1)
-    _add_merges(nodes, level, AVERAGE_BYTES / 4e9, AVERAGE_BYTES)
-    return nodes, length * n
+    state = len(nodes) - 1
+    for _ in range(n_rounds):
+        level = list(range(len(nodes), len(nodes) + n))
+        nodes += [
+            Node(length * work["lane"], takes=(state,), on=replica, n_bytes=AVERAGE_BYTES)
+            for replica in range(n)
+        ]
+        _add_merges(nodes, level, AVERAGE_BYTES / 4e9, AVERAGE_BYTES)
+        state = len(nodes) - 1
+    nodes.append(Node(takes=(state,), by_client=True))
+    return nodes, n_rounds * length * n
 
 
 def _add_merges(nodes: list[Node], level: list[int], seconds: float, n_bytes: float) -> None:
@@ -121,7 +126,6 @@ def _add_merges(nodes: list[Node], level: list[int], seconds: float, n_bytes: fl
                 level.append(len(nodes) - 1)
             else:
                 level += pair
-    nodes.append(Node(takes=(level[0],), by_client=True))
 
 
 def ridge(work: Work, n: int, n_blocks: int = -(-(10**6) // BLOCK)) -> tuple[list[Node], int]:
@@ -146,6 +150,7 @@ def ridge(work: Work, n: int, n_blocks: int = -(-(10**6) // BLOCK)) -> tuple[lis
         if j % 2:
             done.append(sums[-1][1])
     _add_merges(nodes, [node for _, node in sums], GRAM_BYTES / 4e9, GRAM_BYTES)
+    nodes.append(Node(takes=(len(nodes) - 1,), by_client=True))
     return nodes, size * n_jobs
 
 

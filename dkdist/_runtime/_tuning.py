@@ -32,6 +32,8 @@ FIRST_TASK_JOBS = 2  # jobs per task of a fold until the throughput is measured
 TARGET_TASK_SECONDS = 0.2  # amortises about 1 ms of scheduler overhead per task
 RATE_WINDOW_SECONDS = 10.0  # longer than the restart of a worker (tests/execution/test_stream.py)
 MAX_TASK_GROWTH = 4  # maximum factor by which jobs per task change at a sync
+# Tasks of a tree sum per thread: more tasks balance threads better, fewer tasks send fewer partial sums.
+MIN_SUBTREES_PER_THREAD = 3
 MIN_FOLD_TASKS = 2  # minimum number of tasks of a fold in flight
 MAX_LOCAL_BYTES = (
     2**20

@@ -13,7 +13,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import methodcaller
 from typing import Any
 
@@ -426,6 +426,10 @@ def read_ahead_of(blocks: Blocks, jobs: Sequence[Job]) -> ReadAhead | None:
     return ReadAhead.of([[blocks.tasks[i] for i in job.blocks] for job in jobs])
 
 
+TaskKey = tuple[str, int]
+"""Key of a task: its name and number."""
+
+
 @dataclass(frozen=True)
 class TaskPayload:
     """Block tasks of one job, which run inside the task of the job and are hidden from the scheduler."""
@@ -507,24 +511,28 @@ def job_task(
     job: Job,
     after: Sequence[TaskRef] = (),
     ahead: tuple[ReadAhead | None, int] = (None, 0),
+    state: TaskRef | None = None,
 ) -> Task:
     """Return the task that computes a job's blocks and passes them to ``work``, once ``after`` is done.
 
-    If ``work`` is a `DataNode`, the task carries it and the nodes of the shared values, and depends on no other task.
+    With ``state``, the outcome of another task, its value is the first argument of ``work``. If ``work`` is a
+    `DataNode`, the task carries it and the nodes of the shared values, and depends on no other task.
     """
     payload = TaskPayload.from_job(blocks, job, *ahead)
     values = [TaskRef(k) if isinstance(work, TaskRef) else blocks.shared[k] for k in payload.shared_keys]
-    return Task(key, _checks_cpu(_run_job, blocks), work, payload, payload.shared_keys, *values, *after)
+    run = same_cpu(_run_job if state is None else _run_job_with_state, blocks)
+    states = () if state is None else (state,)
+    return Task(key, run, work, *states, payload, payload.shared_keys, *values, *after)
 
 
 def batch_task(key: Key, work: TaskRef, blocks: Blocks, jobs: Sequence[Job]) -> Task:
     """Return the task that runs several jobs one after another; its result is a `TaskResults`."""
     batch = TaskBatch(tuple(TaskPayload.from_job(blocks, job) for job in jobs))
     keys = tuple(dict.fromkeys(k for job in batch.jobs for k in job.shared_keys))
-    return Task(key, _checks_cpu(_run_batch, blocks), work, batch, keys, *map(TaskRef, keys))
+    return Task(key, same_cpu(_run_batch, blocks), work, batch, keys, *map(TaskRef, keys))
 
 
-def _checks_cpu(function: Callable[..., Any], blocks: Blocks) -> Callable[..., Any]:
+def same_cpu(function: Callable[..., Any], blocks: Blocks) -> Callable[..., Any]:
     """Return the function, restricted to processors of this kind if other processes run it."""
     return function if blocks.local or active_client() is None else require_same_cpu(function)
 
@@ -534,6 +542,12 @@ def _run_job(work: Callable[..., Any], job: TaskPayload, keys: tuple[Key, ...], 
         if isinstance(earlier, Outcome) and earlier.error is not None:
             return earlier
     return job.run(work, dict(zip(keys, values, strict=False)))
+
+
+def _run_job_with_state(
+    work: Callable[..., Any], state: Outcome, job: TaskPayload, keys: tuple[Key, ...], *values: Any
+) -> Outcome:
+    return state if state.error is not None else _run_job(partial(work, state.value), job, keys, *values)
 
 
 def _run_batch(

@@ -41,7 +41,7 @@ from dkdist._runtime._tuning import (
     TASKS_PER_SYNC,
     TTL_SECONDS,
 )
-from dkdist._runtime.blocks import Blocks, Job, TaskResults, Work, batch_task
+from dkdist._runtime.blocks import Blocks, Job, TaskKey, TaskResults, Work, batch_task
 from dkdist._runtime.cluster import ResultMonitor, killed_worker_error, run_on_cluster
 from dkdist._runtime.outcomes import Outcome, combine
 from dkdist._runtime.process import has_placement, require_same_cpu
@@ -54,8 +54,6 @@ LARGE_STATES = {"distributed.admin.large-graph-warning-threshold": "1TiB"}
 Jobs = Sequence[Job]
 Step = Callable[[Any, Any], Any]
 Report = Callable[[Any, int], None]
-TaskKey = tuple[str, int]
-"""Key of a task: its name and number."""
 T = TypeVar("T")
 
 
@@ -227,7 +225,7 @@ def jobs_per_task(previous: int, n_done: int, seconds: float) -> int:
     return int(np.clip(n, max(1, previous // MAX_TASK_GROWTH), previous * MAX_TASK_GROWTH))
 
 
-def _round_robin(items: Sequence[TaskKey], threads: Sequence[str]) -> Any:
+def round_robin(items: Sequence[TaskKey], threads: Sequence[str]) -> Any:
     """Return a context that assigns items to threads in turn: the thread whose step is done gets the next one.
 
     A scheduler would choose any idle thread, including one whose item waits for its step. That step and all later
@@ -314,7 +312,7 @@ class _Fold(_FutureQueue):
             graph[key] = Task(key, step, previous, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1
-        with _round_robin(items, threads), dask.config.set(LARGE_STATES):
+        with round_robin(items, threads), dask.config.set(LARGE_STATES):
             self.submit(graph, steps, [key for key in items if key[1] >= self.n_steps])
 
     def _add_items(self, graph: dict[Key, GraphNode], width: int, n_threads: int) -> list[TaskKey]:

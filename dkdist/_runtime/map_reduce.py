@@ -23,11 +23,13 @@ Dask's schedulers would let finished blocks accumulate before a slow step. There
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from typing import Any, Generic, TypeVar
 
+import dask
 import numpy as np
 from dask.typing import Key
 
@@ -37,14 +39,28 @@ from dkdist._runtime._tuning import (
     MAX_LOCAL_BYTES,
     MAX_WAITING_BYTES,
     MAX_WINDOW_BLOCKS,
+    MIN_SUBTREES_PER_THREAD,
     WAITING_MEMORY_DIVISOR,
 )
-from dkdist._runtime.blocks import Blocks, Job, Work, job_task, read_ahead_of, value_tasks
+from dkdist._runtime.blocks import (
+    Blocks,
+    Job,
+    TaskBatch,
+    TaskKey,
+    Work,
+    batch_task,
+    job_task,
+    read_ahead_of,
+    same_cpu,
+    value_tasks,
+)
 from dkdist._runtime.outcomes import Outcome, combine
-from dkdist._runtime.process import active_client, has_placement, require_same_cpu
+from dkdist._runtime.process import active_client, has_placement
 from dkdist._runtime.progress import Progress, tracked
 from dkdist._runtime.read_ahead import ReadAhead
 from dkdist._runtime.run import ended_if, require_running, resources, run
+
+T = TypeVar("T")
 
 
 def map_blocks(
@@ -283,6 +299,33 @@ def _segment_graph(
     return graph, [(new_state, j) for j in range(len(jobs))]
 
 
+class PairwiseSum(Generic[T]):
+    """Sum in the order of a binary tree: the largest full tree first, then the remainder.
+
+    ``parts`` are (number of items, sum of these), with decreasing numbers.
+    """
+
+    def __init__(self, merge: Callable[[T, T], T], parts: Sequence[tuple[int, T]] = ()) -> None:
+        self.parts, self._merge = list(parts), merge
+
+    def add(self, item: T) -> T:
+        """Add an item; return the last partial sum."""
+        self.parts.append((1, item))
+        while len(self.parts) > 1 and self.parts[-1][0] == self.parts[-2][0]:
+            self._merge_last()
+        return self.parts[-1][1]
+
+    def total(self) -> T:
+        """Return the sum of all items."""
+        while len(self.parts) > 1:
+            self._merge_last()
+        return self.parts[0][1]
+
+    def _merge_last(self) -> None:
+        (n, right), (m, left) = self.parts.pop(), self.parts.pop()
+        self.parts.append((m + n, self._merge(left, right)))
+
+
 def tree_sum(
     blocks: Blocks,
     jobs: Sequence[Job],
@@ -295,8 +338,9 @@ def tree_sum(
 ) -> Any:
     """Return the ``merge`` of all ``work(blocks, extra)``; ``merge`` does not modify its arguments.
 
-    On a cluster, Dask runs tasks on the worker that has a dependency, and uses idle workers only for many similar
-    tasks. Therefore a small number of leaves, such as SGD replicas, carry their function and parameters.
+    On a cluster, a task computes a subtree, which sends one result instead of one per leaf. Dask runs tasks on the
+    worker that has a dependency, and uses idle workers only for many similar tasks. Therefore a small number of leaves
+    carry their function and parameters.
     """
     if window < 2:
         raise ValueError(f"window must be at least 2 leaves; got {window}.")
@@ -305,37 +349,131 @@ def tree_sum(
     graph: dict[Key, GraphNode] = {}
     work_node = DataNode(shared, work)
     is_remote = not blocks.local and active_client() is not None
-    is_independent = is_remote and blocks.shares_only_params and len(jobs) <= 2 * resources().all_threads
+    n_threads = resources().all_threads if is_remote else 1
+    is_independent = is_remote and blocks.shares_only_params and len(jobs) <= 2 * n_threads
     if not is_independent:
         graph |= {**blocks.shared, shared: work_node}
-    merge = partial(combine, merge)
-    merge = require_same_cpu(merge) if is_remote else merge
+    size = _subtree_size(len(jobs) // (MIN_SUBTREES_PER_THREAD * n_threads)) if is_remote else 1
+    sum_subtree = same_cpu(partial(_sum_subtree, merge), blocks)
+    merge = same_cpu(partial(combine, merge), blocks)
     read_ahead = None if is_remote else read_ahead_of(blocks, jobs)
-    unmerged: list[tuple[int, Key]] = []  # (leaves, key) of unpaired sums, with decreasing numbers of leaves
-    for j, job in enumerate(jobs):
+    keys = PairwiseSum[Key](partial(_add_task, graph, sums, merge))
+    weights: dict[Key, int] = {}
+    for j, first in enumerate(range(0, len(jobs), size)):
         pair = (j - window - 1) // 2
         after = [TaskRef((done, pair))] if pair >= 0 else []
         function = work_node if is_independent else TaskRef(shared)
-        graph[(leaf, j)] = job_task((leaf, j), function, blocks, job, after, (read_ahead, j))
-        unmerged.append((1, (leaf, j)))
-        while len(unmerged) > 1 and unmerged[-1][0] == unmerged[-2][0]:
-            _merge_last(graph, sums, merge, unmerged)
+        if size == 1:
+            graph[(leaf, j)] = job_task((leaf, j), function, blocks, jobs[j], after, (read_ahead, j))
+        else:
+            task = batch_task((leaf, j), TaskRef(shared), blocks, jobs[first : first + size])
+            graph[(leaf, j)] = Task(task.key, sum_subtree, *task.args, *after)
+        weights[leaf, j] = sum(len(job.blocks) for job in jobs[first : first + size])
+        last_sum = keys.add((leaf, j))
         if j % 2:
-            graph[(done, j // 2)] = Task((done, j // 2), _completion_marker, TaskRef(unmerged[-1][1]))
-    while len(unmerged) > 1:
-        _merge_last(graph, sums, merge, unmerged)
-    weights: dict[Key, int] = {(leaf, j): len(job.blocks) for j, job in enumerate(jobs)}
+            graph[(done, j // 2)] = Task((done, j // 2), _completion_marker, TaskRef(last_sum))
+    root = keys.total()
     with tracked(progress, sum(weights.values()), label) as run_progress:
-        return run(graph, [unmerged[0][1]], watch=weights, progress=run_progress, local=blocks.local)[0]
+        return run(graph, [root], watch=weights, progress=run_progress, local=blocks.local)[0]
 
 
-def _merge_last(
-    graph: dict[Key, GraphNode], sums: str, merge: Callable[[Any, Any], Any], unmerged: list[tuple[int, Key]]
-) -> None:
-    (n, right_key), (m, left_key) = unmerged.pop(), unmerged.pop()
-    key = (sums, len(graph))
-    graph[key] = Task(key, merge, TaskRef(left_key), TaskRef(right_key))
-    unmerged.append((m + n, key))
+def _subtree_size(max_leaves: int) -> int:
+    """Return the largest power of two up to ``max_leaves``, at least 1: sums of such subtrees have the tree's order."""
+    return 1 << max(0, max_leaves.bit_length() - 1)
+
+
+def _sum_subtree(
+    merge: Callable[[Any, Any], Any],
+    work: Work,
+    batch: TaskBatch,
+    keys: tuple[Key, ...],
+    *values: Any,
+) -> Outcome:
+    """Return the sum of the jobs of a batch; ``values`` are shared values, then results that precede it."""
+    for earlier in values[len(keys) :]:
+        if earlier.error is not None:
+            return Outcome(error=earlier.error)
+    shared, outcomes = dict(zip(keys, values, strict=False)), PairwiseSum[Outcome](partial(combine, merge))
+    for job in batch.jobs:
+        outcome = job.run(work, shared)
+        if outcome.error is not None:
+            return outcome
+        outcomes.add(outcome)
+    return outcomes.total()
+
+
+def run_rounds(
+    blocks: Blocks,
+    rounds: Sequence[tuple[Sequence[Job], Callable[[Any, Any], Any]]],
+    work: Callable[[Any, Iterator[Any], Any], Any],
+    merge: Callable[[Any, Any], Any],
+    state: Any,
+    *,
+    label: str,
+    observe: Callable[[Any], None],
+    progress: Progress,
+) -> Any:
+    """Return the state after all rounds, in one graph. A round is its jobs and a function ``update``:
+
+        state = update(state, tree sum of work(state, blocks, extra) for all jobs)
+
+    ``observe`` gets the state after each round from local threads. On a cluster, job l of all rounds is assigned to the
+    same thread: a scheduler would run all jobs of a round on the worker that has the state.
+    """
+    token = uuid.uuid4().hex
+    part, sums, step, shared = (f"{label}_{name}-{token}" for name in ("part", "sum", "step", "shared"))
+    start = (step, -1)
+    graph: dict[Key, GraphNode] = {
+        **blocks.shared,
+        shared: DataNode(shared, work),
+        start: DataNode(start, Outcome(state)),
+    }
+    merge_outcomes = same_cpu(partial(combine, merge), blocks)
+    parts: list[TaskKey] = []
+    for r, (jobs, update) in enumerate(rounds):
+        keys = PairwiseSum[Key](partial(_add_task, graph, sums, merge_outcomes))
+        for lane, job in enumerate(jobs):
+            parts.append((f"{part}-{r}", lane))
+            graph[parts[-1]] = job_task(parts[-1], TaskRef(shared), blocks, job, state=TaskRef((step, r - 1)))
+            keys.add(parts[-1])
+        root = keys.total()
+        # the last merge is part of the update: each task of a round adds messages that the next round waits for
+        parts_of_root = graph.pop(root).args if len(jobs) > 1 else (TaskRef(root),)  # type: ignore[attr-defined]
+        update_outcomes = same_cpu(partial(combine, partial(_merge_and_update, merge, update)), blocks)
+        graph[step, r] = Task((step, r), update_outcomes, TaskRef((step, r - 1)), *parts_of_root)
+    weights: dict[Key, int] = {
+        (step, r): sum(len(job.blocks) for job in jobs) for r, (jobs, _) in enumerate(rounds)
+    }
+    last = (step, len(rounds) - 1)
+    with assigned_in_turn(blocks, parts):
+        return run(graph, [last], watch=weights, progress=progress, observe=observe, local=blocks.local)[0]
+
+
+def _merge_and_update(
+    merge: Callable[[Any, Any], Any], update: Callable[[Any, Any], Any], state: Any, *parts: Any
+) -> Any:
+    return update(state, reduce(merge, parts))
+
+
+def assigned_in_turn(blocks: Blocks, keys: Sequence[TaskKey]) -> AbstractContextManager[Any]:
+    """Return a context that assigns tasks to the threads of a cluster by the numbers in their keys."""
+    if blocks.local or active_client() is None:
+        return nullcontext()
+    from dkdist._runtime.futures import LARGE_STATES, round_robin  # local runs do not import distributed
+
+    stack = ExitStack()
+    stack.enter_context(dask.config.set(LARGE_STATES))
+    stack.enter_context(round_robin(keys, resources().workers))
+    return stack
+
+
+def _add_task(
+    graph: dict[Key, GraphNode], name: str, function: Callable[..., Any], left: Key, right: Key
+) -> Key:
+    """Add the task that merges the results of two tasks; return its key."""
+    key = (name, len(graph))
+    graph[key] = Task(key, function, TaskRef(left), TaskRef(right))
+    return key
 
 
 def _completion_marker(partial_sum: Outcome) -> Outcome:

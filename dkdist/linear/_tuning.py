@@ -5,6 +5,15 @@
 MAX_BATCHES_PER_SYNC = 32
 MAX_ROWS_PER_SYNC = 2**16
 MIN_SYNCS_PER_EPOCH = 8  # for epochs with at least this number of batches
+# A round of parallel lanes waits for messages of a cluster, as long as computing so many bytes of features (10 ms).
+# One lane on several workers is so many times as fast as on one. Lanes that would be slower take turns
+# (simulated: python benchmarks/simulate.py table; AMD EPYC, 2026-11).
+ROUND_OVERHEAD_BYTES = 28 * 2**20
+ONE_LANE_SPEEDUP = 1.7
+MAX_AUTO_LANES = 8  # more replicas reduce the accuracy
+MAX_GRAPH_BATCHES = (
+    256  # batches in a graph of rounds: the death of a worker repeats a graph, each graph costs messages
+)
 
 # n_epochs="auto". More steps reduce the loss but take time (python benchmarks/defaults.py). A step is one row;
 # tests/linear/test_sgd.py compares the result with exact minimisers.

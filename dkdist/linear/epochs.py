@@ -1,8 +1,6 @@
-"""Epochs of stochastic gradient descent (SGD) over blocks: order, replicas, resumption and stopping.
+"""Epochs of stochastic gradient descent (SGD) over blocks: order, lanes, resumption and stopping.
 
-    one lane       blocks are computed in parallel, a few at a time; steps are sequential
-    L > 1 lanes    block i of an epoch belongs to lane i % L. One task computes and fits the next batches of a lane; the
-                   results are added in a tree of tasks and averaged (`average_replicas`)
+Block i of an epoch belongs to lane i % n_lanes; `training.py` runs the epochs.
 
 Random numbers depend only on (seed, stream, epoch, block), so results are bitwise identical for any number of workers
 and after interruptions. Batches are blocks, so the order of rows depends on the block size. A run ends after
@@ -13,10 +11,9 @@ measured on the same rows in every epoch to reduce noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property
 from math import ceil
 from typing import Any
 
@@ -25,13 +22,13 @@ import numpy as np
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job
-from dkdist._runtime.map_reduce import fold, fold_window, tree_sum
+from dkdist._runtime.map_reduce import fold_window
 from dkdist._runtime.process import active_client
-from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import BlockPlan, n_cores, plan_blocks
 from dkdist.linear._tuning import (
     CONVERGENCE_RTOL,
     MAX_AUTO_EPOCHS,
+    MAX_AUTO_LANES,
     MAX_AUTO_STEPS,
     MAX_BATCHES_PER_SYNC,
     MAX_LAZY_ROW_CORES,
@@ -40,18 +37,11 @@ from dkdist.linear._tuning import (
     MIN_AUTO_EPOCHS,
     MIN_AUTO_STEPS,
     MIN_SYNCS_PER_EPOCH,
+    ONE_LANE_SPEEDUP,
+    ROUND_OVERHEAD_BYTES,
 )
 from dkdist.linear.rows import RowBatch, RowLabels, no_rows
-from dkdist.linear.sgd_steps import (
-    Batch,
-    LocalSGDUpdate,
-    Objective,
-    State,
-    average_replicas,
-    fit_replica,
-    prepare,
-    step,
-)
+from dkdist.linear.sgd_steps import Objective, State
 
 BatchKey = tuple[int, tuple[int, ...]]
 """(epoch, indices of the blocks that are shuffled together)."""
@@ -66,6 +56,24 @@ def choose_materialization(blocks: Blocks, n_lanes: int) -> Blocks:
     cores = 1 if n_lanes > 1 else n_cores(blocks.local)
     is_remote = not blocks.local and active_client() is not None
     return blocks.lazy_rows(eager=not is_remote and cores > MAX_LAZY_ROW_CORES)
+
+
+def min_task_bytes(n_parallel: int) -> float:
+    """Return the bytes of features per task from which parallel lanes are faster than one lane on several workers.
+
+    With o for the overhead of a round, n b / (b + o) exceeds the speed-up of one lane.
+    """
+    gain = n_parallel - ONE_LANE_SPEEDUP
+    return ONE_LANE_SPEEDUP * ROUND_OVERHEAD_BYTES / gain if gain > 0 else np.inf
+
+
+def choose_n_lanes(blocks: Blocks, n_shuffled_blocks: int, itemsize: int) -> int:
+    """Return the number of lanes for n_lanes="auto": one per thread, if the tasks of a round are long enough."""
+    sizes = np.diff(blocks.bounds)
+    bytes_per_sync = int(sizes.sum()) * blocks.n_columns * itemsize / MIN_SYNCS_PER_EPOCH
+    batches_per_sync = int(np.count_nonzero(sizes)) // (n_shuffled_blocks * MIN_SYNCS_PER_EPOCH)
+    max_lanes = min(MAX_AUTO_LANES, batches_per_sync, n_cores(blocks.local))
+    return next((n for n in range(max_lanes, 1, -1) if bytes_per_sync / n >= min_task_bytes(n)), 1)
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,24 @@ class BatchSampler:
         """Number of batches of the longest lane in an epoch."""
         lane_blocks = ceil(np.count_nonzero(np.diff(self.blocks.bounds)) / self.n_lanes)
         return ceil(lane_blocks / self.n_shuffled_blocks)
+
+    @cached_property
+    def batches_per_sync(self) -> int:
+        """Number of batches of a lane between two averages; it depends only on the data and the number of lanes."""
+        max_length = max(1, min(MAX_BATCHES_PER_SYNC, MAX_ROWS_PER_SYNC // self._max_block_rows))
+        longest = (self.n_batches - 1) // (MIN_SYNCS_PER_EPOCH - 1)  # of rounds that give so many averages
+        return int(np.clip(longest, 1, max_length))
+
+    @property
+    def _max_block_rows(self) -> int:
+        return int(np.diff(self.blocks.bounds).max())
+
+    def takes_turns(self, itemsize: int) -> bool:
+        """Return whether lanes take turns in one fold, because parallel tasks of a cluster would be slower."""
+        if self.n_lanes == 1 or self.blocks.local or active_client() is None:
+            return False
+        rows = self.batches_per_sync * self.n_shuffled_blocks * self._max_block_rows
+        return rows * self.blocks.n_columns * itemsize < min_task_bytes(min(self.n_lanes, n_cores()))
 
     def job(self, key: BatchKey) -> Job:
         """Return the job that computes and shuffles a batch."""
@@ -181,7 +207,7 @@ class TrainingConfig:
         """Return the plan of the passes: blocks, bytes and peak memory."""
         sampler = self.sampler
         waiting = sampler.n_shuffled_blocks
-        if sampler.n_lanes == 1:
+        if sampler.n_lanes == 1 or sampler.takes_turns(self.dtype.itemsize):
             waiting = max(2 * waiting, fold_window(sampler.blocks))
         row_bytes = sampler.blocks.n_columns * self.dtype.itemsize
         state_bytes = 4 * sampler.n_lanes * self.objective.n_outputs * row_bytes
@@ -239,104 +265,3 @@ class TrainingState:
         """Return the state after ``n_batches`` more batches per lane, with additional skipped rows ``skipped``."""
         skipped = np.union1d(self.skipped, skipped) if len(skipped) else self.skipped
         return replace(self, model=model, n_batches=self.n_batches + n_batches, skipped=skipped)
-
-
-SaveState = Callable[[TrainingState], None]
-
-
-def run_epochs(
-    config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
-) -> TrainingState:
-    """Run from ``state`` to the end; call ``save`` with every state from which the run can resume."""
-    while not config.stopping.is_over(state.losses, state.held_out_losses):
-        run = _run_one_lane if len(config.sampler.lanes(state.epoch)) == 1 else _run_lanes
-        state = run(config, state, progress, save)
-        _measure(config, progress, state)
-    return state
-
-
-def _measure(config: TrainingConfig, progress: Progress, state: TrainingState) -> None:
-    """Report (training, held-out) losses, the means over the last epoch of blocks.
-
-    They are continuous at the start of an epoch, and at its end equal the loss curves of the estimator.
-    """
-    fraction, losses = 0.0, state.last_losses
-    if state.n_batches:
-        fraction, losses = min(1.0, state.n_batches / config.sampler.n_batches), state.model.losses()
-    training, held_out = (
-        config.loss_unit * (fraction * new + (1 - fraction) * old)
-        for new, old in zip(losses, state.last_losses or losses, strict=True)
-    )
-    progress.measure(state.epoch + fraction, training, held_out)
-
-
-def _run_one_lane(
-    config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
-) -> TrainingState:
-    """Run the minimum number of remaining epochs in one fold, so that no core is idle between epochs."""
-    sampler = config.sampler
-    stop = state.epoch + config.stopping.min_remaining_epochs(len(state.losses))
-    epochs = [sampler.lanes(epoch)[0] for epoch in range(state.epoch, stop)]
-    progress.advance(_n_blocks(epochs[0][: state.n_batches]))
-    result: TrainingState = fold(
-        sampler.blocks,
-        BatchJobs(sampler, list(chain(*epochs))[state.n_batches :]),
-        partial(prepare, config.dtype),
-        partial(_apply_batch, config.objective, len(epochs[0])),
-        state,
-        label="sgd",
-        blocks_per_job=sampler.n_shuffled_blocks,
-        on_segment=lambda segment_state, _: save(segment_state),
-        observe=partial(_measure, config, progress),
-        progress=progress,
-        sequential=sampler.blocks.local,
-    )
-    return result
-
-
-def _apply_batch(objective: Objective, n_batches: int, state: TrainingState, batch: Batch) -> TrainingState:
-    state = state.after(step(objective, state.model, batch), 1, batch.skipped)
-    return state.next_epoch() if state.n_batches == n_batches else state
-
-
-def _run_lanes(
-    config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
-) -> TrainingState:
-    """Run one epoch: between two syncs each lane is one task, and a tree of tasks adds the updates."""
-    sampler = config.sampler
-    lanes = sampler.lanes(state.epoch)
-    n_batches = max(len(lane) for lane in lanes)
-    max_rows = int(np.diff(sampler.blocks.bounds).max())
-    max_length = max(1, min(MAX_BATCHES_PER_SYNC, MAX_ROWS_PER_SYNC // max_rows))
-    length = int(np.clip(n_batches // MIN_SYNCS_PER_EPOCH, 1, max_length))
-    progress.advance(sum(_n_blocks(lane[: state.n_batches]) for lane in lanes))
-    for start in range(state.n_batches, n_batches, length):
-        batches_by_lane = [[sampler.job(key) for key in lane[start : start + length]] for lane in lanes]
-        jobs = [
-            Job(
-                tuple(i for job in batches for i in job.blocks),
-                [job.extra for job in batches],
-                quiet=state.epoch > 0,
-            )
-            for batches in batches_by_lane
-            if batches
-        ]
-        work = partial(fit_replica, config.objective, config.dtype, state.model)
-        update = tree_sum(
-            sampler.blocks, jobs, work, LocalSGDUpdate.merge, window=max(2, len(jobs)),
-            label="sgd_lane", progress=progress,
-        )  # fmt: skip
-        model, velocity = average_replicas(state.model, update, _velocity(state), 1.0 - 1.0 / len(lanes))
-        state = replace(state.after(model, length, update.skipped), velocity=velocity)
-        save(state)
-        _measure(config, progress, state)
-    return state.next_epoch()
-
-
-def _velocity(state: TrainingState) -> F64:
-    K, D = state.model.coef.shape
-    return np.zeros((K, D + 1)) if state.velocity is None else state.velocity
-
-
-def _n_blocks(batches: list[BatchKey]) -> int:
-    return sum(len(indices) for _, indices in batches)

@@ -50,11 +50,13 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         2 passes), at the latest after 2,000,000 steps (at least 5 passes) or 100 passes. A step is one row.
     class_weight : None, "balanced" or dict, default=None
         Class weights, multiplied by the row weights; "balanced" gives all classes the same total weight.
-    n_lanes : int, default=1
+    n_lanes : int or "auto", default=1
         Number L of SGD replicas (lanes) that share the blocks of an epoch and are averaged every few blocks, with
         momentum 1 - 1/L (local SGD). One lane is sequential SGD, with features computed on up to about 15
         cores; L lanes run in parallel on more workers, with slightly lower accuracy. The result depends on this number,
-        but not on the number of workers.
+        but not on the number of workers. "auto" is one lane per thread of the cluster or core of this machine, at most
+        8, and fewer if they compute too few features between two averages (two lanes: less than 2.5 GiB per epoch).
+        Thus its result depends on the number of workers; pass ``n_lanes_`` for the same result elsewhere.
     average : bool, default=True
         Predict with the average of all iterates, where iterate n has weight n, instead of the last iterate.
     validation_fraction : float in [0, 1), default=0.0
@@ -89,6 +91,8 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     classes_ : ndarray of shape (n_classes,)
     n_iter_, n_epochs_ : int
         Number of epochs.
+    n_lanes_ : int
+        Number of lanes; 1 after ``partial_fit``.
     eta0_ : float
         Step size.
     loss_curve_ : ndarray of shape (n_iter_,)
@@ -151,7 +155,7 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         alpha: float = 1e-6,
         eta0: float | str = "auto",
         n_epochs: int | str = "auto",
-        n_lanes: int = 1,
+        n_lanes: int | str = 1,
         average: bool = True,
         class_weight: Any = None,
         validation_fraction: float = 0.0,

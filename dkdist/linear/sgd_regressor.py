@@ -49,7 +49,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
     coef_ : ndarray of shape (n_features,)
         In the dtype of the features.
     intercept_ : ndarray of shape (1,)
-    n_iter_, n_epochs_, eta0_, loss_curve_, validation_loss_curve_, skipped_, n_features_in_
+    n_iter_, n_epochs_, n_lanes_, eta0_, loss_curve_, validation_loss_curve_, skipped_, n_features_in_
         As in `IncrementalSGDClassifier`; losses have squared units of y.
 
     Raises
@@ -89,7 +89,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         alpha: float = 1e-6,
         eta0: float | str = "auto",
         n_epochs: int | str = "auto",
-        n_lanes: int = 1,
+        n_lanes: int | str = 1,
         average: bool = True,
         validation_fraction: float = 0.0,
         patience: int | None = None,

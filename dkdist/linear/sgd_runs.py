@@ -38,12 +38,13 @@ from dkdist.linear.epochs import (
     TrainingConfig,
     TrainingState,
     choose_materialization,
-    run_epochs,
+    choose_n_lanes,
 )
 from dkdist.linear.held_out import choose_held_out_present
 from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
 from dkdist.linear.rows import RowLabels, check_block, exclude, n_blocks_to_shuffle
 from dkdist.linear.sgd_steps import LOSSES, Objective, State, constant_loss, step_size
+from dkdist.linear.training import run_epochs
 
 # Upper limits detect typing errors. 1e300 times MAX_SCORE of _tuning.py, the largest score, is a finite float64.
 MAX_EPOCHS, MAX_PARAMETER = 10**6, 1e300
@@ -58,7 +59,7 @@ class IncrementalSGD(LinearLearner):
         "alpha": [Interval(Real, 0, MAX_PARAMETER, closed="left")],
         "eta0": [StrOptions({"auto"}), Interval(Real, 0, MAX_PARAMETER, closed="neither")],
         "n_epochs": [StrOptions({"auto"}), Interval(Integral, 1, MAX_EPOCHS, closed="both")],
-        "n_lanes": [Interval(Integral, 1, None, closed="left")],
+        "n_lanes": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
         "patience": [None, Interval(Integral, 1, None, closed="left")],
@@ -76,7 +77,7 @@ class IncrementalSGD(LinearLearner):
         alpha: float = 1e-6,
         eta0: float | str = "auto",
         n_epochs: int | str = "auto",
-        n_lanes: int = 1,
+        n_lanes: int | str = 1,
         average: bool = True,
         validation_fraction: float = 0.0,
         patience: int | None = None,
@@ -148,14 +149,19 @@ class IncrementalSGD(LinearLearner):
             held_out = choose_held_out_present(labels.present, fraction, (seed, RngStream.HELD_OUT), classes)
             labels = labels._replace(held_out=held_out)
         n_shuffled = n_blocks_to_shuffle(targets, blocks.bounds, n_classes)
+        if "n_lanes" not in metadata:
+            n_lanes = choose_n_lanes(blocks, n_shuffled, dtype.itemsize)
+            metadata["n_lanes"] = n_lanes if self.n_lanes == "auto" else int(self.n_lanes)
         stopping = StoppingRule.from_params(self.n_epochs, self.patience, _n_training_rows(labels))
         state = TrainingState(State.start(objective.n_outputs, blocks.n_columns, dtype))
         if saved and checkpoint is not None:
             state = _restore(checkpoint, state, *saved)
         cache_plan = plan_cache(blocks, self.cache, stopping.max_epochs)
         with cached_blocks(blocks, cache_plan) if cache_plan.location else nullcontext(blocks) as cached:
-            epoch_blocks = choose_materialization(cached, self.n_lanes)
-            sampler = BatchSampler(epoch_blocks, labels, seed, n_shuffled, self.n_lanes, should_skip(self))
+            epoch_blocks = choose_materialization(cached, metadata["n_lanes"])
+            sampler = BatchSampler(
+                epoch_blocks, labels, seed, n_shuffled, metadata["n_lanes"], should_skip(self)
+            )
             config = TrainingConfig(sampler, objective, dtype, stopping, self._loss_unit)
             plan = cache_plan.add_to(config.plan(f"fit {type(self).__name__}", stopping.max_epochs))
             with plan.run(self.verbose) as progress, self._errors_in_row_order(blocks, dtype):
@@ -198,6 +204,7 @@ class IncrementalSGD(LinearLearner):
         self.set_model(final_state.model)
         self._stream = (config.sampler.seed, config.objective, final_state.model, final_state.epoch)
         self.eta0_, self.n_iter_, self.n_epochs_ = config.objective.eta0, final_state.epoch, final_state.epoch
+        self.n_lanes_ = config.sampler.n_lanes
         self.skipped_ = final_state.skipped
         fate = "left out of fit (see skipped_)"
         warn_nonfinite_rows(final_state.skipped, len(labels.targets), fate, reason)
@@ -359,6 +366,9 @@ def _check_metadata(checkpoint: Checkpoint, metadata: dict[str, Any]) -> None:
         value: Any = metadata.get(name)
         if type(value) is not (float if name == "eta0" else int) or not 0 <= value < np.inf:
             raise checkpoint.damaged(f"its {name} is {value!r:.80}")
+    n_lanes = metadata.get("n_lanes", 1)  # checkpoints of earlier versions do not contain it
+    if type(n_lanes) is not int or n_lanes < 1:
+        raise checkpoint.damaged(f"its n_lanes is {n_lanes!r:.80}")
     for name in ("losses", "held_out_losses"):
         if type(metadata.get(name)) is not list:
             raise checkpoint.damaged(f"its {name} are {metadata.get(name)!r:.80}")

@@ -189,7 +189,9 @@ def _is_groups(value: Any) -> bool:
 
 
 ATTRIBUTE_CHECKS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_epochs_", "n_symmetries_"), _is_count),
+    **dict.fromkeys(
+        ("n_features_in_", "n_samples_fit_", "n_iter_", "n_epochs_", "n_lanes_", "n_symmetries_"), _is_count
+    ),
     **dict.fromkeys(("n_basis_", "n_pairs_found_", "_seed"), _is_count),
     **dict.fromkeys(("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _is_finite_real),
     **dict.fromkeys(("coef_", "intercept_", "calibration_", "_fit_X", "n_samples_seen_"), _is_finite_real),

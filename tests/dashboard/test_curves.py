@@ -65,8 +65,6 @@ def test_losses_match_the_estimator_after_each_epoch(client, sets, every_event, 
     for epoch, event in ends.items():
         assert event["loss"] == pytest.approx(model.loss_curve_[int(epoch) - 1], rel=1e-12)
         assert event["held_out"] == pytest.approx(model.validation_loss_curve_[int(epoch) - 1], rel=1e-12)
-    if n_lanes == 2:  # the losses of every epoch reach the client
-        assert sorted(ends) == [1, 2, 3]
     done = [event["done"] for event in fit]
     assert done == sorted(done)
     assert done[-1] == 3 * N_BLOCKS

@@ -125,10 +125,15 @@ def test_n_lanes_changes_the_result_slightly() -> None:
 def test_averaging_frequency_of_replicas_depends_on_rows(monkeypatch: Any) -> None:
     averaging_calls = list[int]()
     monkeypatch.setattr(
-        "dkdist.linear.epochs.average_replicas",
+        "dkdist.linear.training.average_replicas",
         lambda *value: averaging_calls.append(1) or average_replicas(*value),
     )
-    for n, rows, n_calls in ((2**17, 2**11, 8), (2**20, 2**15, 8), (2**21, 2**16, 16)):
+    for n, rows, n_calls in (
+        (2**17, 2**11, 8),
+        (30 * 2**11, 2**11, 8),
+        (2**20, 2**15, 8),
+        (2**21, 2**16, 16),
+    ):
         y = np.arange(n) % 2  # last case: an eighth of an epoch is two blocks per replica, 131,072 rows
         X = da.from_array((y[:, None] * [1.0, -1.0]).astype("f4"), chunks=(rows, -1))
         averaging_calls.clear()
