@@ -36,7 +36,7 @@ from dkdist.auto._tuning import (
     MAX_FIT_STRINGS,
     MAX_QUADRATIC_SETS,
     MAX_SELECTION_SETS,
-    MAX_WIDENED_MEMBERS,
+    MIN_QUADRATIC_GAIN,
     MIN_TRIMMED_LANDMARKS,
     N_LANDMARKS,
     N_STREAMED_ALPHAS,
@@ -58,6 +58,7 @@ from dkdist.auto.representations import (
 from dkdist.auto.scoring import EvaluationSet, TrainingData
 from dkdist.auto.successive_halving import (
     HALVING_ROUNDS,
+    STREAMED_ROUND,
     Rows,
     Trial,
     WeightedAverage,
@@ -246,11 +247,8 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     baselines: dict[str, Ensemble] = {}
     if is_streamed:
         usable = [trial for trial in averaged if trial.trees is None]
-        avoids_quadratic = candidates == "auto" and n > MAX_QUADRATIC_SETS
-        average = (
-            _affordable_average(usable, evaluation) if avoids_quadratic else best_average(usable, evaluation)
-        )
-        average = average.widen(MAX_WIDENED_MEMBERS) if budget.is_unlimited else average
+        avoid_quadratic = candidates == "auto" and n > MAX_QUADRATIC_SETS
+        average = _streamed_members(usable, evaluation, avoid_quadratic=avoid_quadratic)
         most_landmarks = budget.max_landmarks(len(average.members), min(N_LANDMARKS, len(order)))
         average, n_landmarks = planner.trim_landmarks(average, most_landmarks)
         leaves = required_leaves([*average.members, *baseline_trials.values()])
@@ -294,15 +292,22 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     )  # fmt: skip
 
 
-def _affordable_average(trials: Sequence[Trial], evaluation: EvaluationSet) -> WeightedAverage:
-    """Return the best average of trials without quadratic time, unless it is clearly worse than that of all."""
+def _streamed_members(
+    trials: Sequence[Trial], evaluation: EvaluationSet, *, avoid_quadratic: bool
+) -> WeightedAverage:
+    """Return the best average of trials, with other representations that may improve it added with weight 0.
+
+    Trials without quadratic time are preferred unless others reduce the loss considerably.
+    """
     average = best_average(trials, evaluation)
     cheaper = [trial for trial in trials if not trial.view.entry.is_quadratic]
-    if not cheaper:
-        return average
-    cheap_average = best_average(cheaper, evaluation)
-    is_worse = evaluation.is_significantly_worse(cheap_average.values, average.values)
-    return average if is_worse else cheap_average
+    if avoid_quadratic and cheaper:
+        cheap_average = best_average(cheaper, evaluation)
+        loss = evaluation.loss(cheap_average.values)
+        if loss - evaluation.loss(average.values) <= MIN_QUADRATIC_GAIN * abs(loss):
+            trials, average = cheaper, cheap_average
+    survivors = select_survivors(trials, evaluation, STREAMED_ROUND)
+    return average.extend([one.trials[0] for one in survivors if one.is_leading], STREAMED_ROUND.views)
 
 
 def _constant_ensemble(views: Views, data: TrainingData) -> Ensemble:

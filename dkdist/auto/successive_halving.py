@@ -26,15 +26,13 @@ from dkdist.auto._tuning import (
     PENALTIES,
     PENALTY_FACTORS,
     SECOND_ROUND_SETS,
+    STREAMED_PENALTY_FACTORS,
 )
 from dkdist.auto.bagged_trees import BaggedTrees, fit_bagged_trees
 from dkdist.auto.budgets import Budget
 from dkdist.auto.representation_rows import FittedRepresentation, PairwiseRows, RowKernel
 from dkdist.auto.scoring import EvaluationSet
 from dkdist.linear.kernel_ridge import cross_validated_values
-
-# Widths halfway (on a log scale) to the adjacent WIDTH_FACTORS of _tuning.py.
-NEIGHBOUR_SCALES = (0.5**0.5, 2**0.5)
 
 
 @serializable("Trial")
@@ -100,6 +98,8 @@ HALVING_ROUNDS = (
     HalvingRound(6, 2, 3, PENALTY_FACTORS),
     HalvingRound(4, 1, 1, (1.0,)),
 )
+# Limits of the members of large collections: each takes about 0.05 ms a set (python benchmarks/automatic_large.py).
+STREAMED_ROUND = HalvingRound(3, 2, 1, STREAMED_PENALTY_FACTORS)
 
 
 def round_sizes(n: int) -> list[int]:
@@ -349,20 +349,15 @@ class WeightedAverage:
             else self
         )
 
-    def widen(self, n_members: int) -> WeightedAverage:
-        """Add kernels with intermediate widths for the best members, up to ``n_members`` members in total.
+    def extend(self, trials: Sequence[Trial], n_members: int) -> WeightedAverage:
+        """Add trials of other representations, up to ``n_members`` members in total, with weight 0.
 
-        Added kernels have weight 0 and no predictions; a selection on more rows may use them.
+        A selection on more rows may use them.
         """
-        neighbours = [
-            replace(trial, kernel=replace(trial.kernel, sigma=factor * trial.kernel.sigma))
-            for trial in self.members
-            if trial.kernel is not None and trial.kernel.sigma is not None
-            for factor in NEIGHBOUR_SCALES
-        ]
-        members = (*self.members, *neighbours[: max(0, n_members - len(self.members))])
-        shares = (*self.shares, *[0.0] * (len(members) - len(self.members)))
-        return WeightedAverage(members, shares, self.values)
+        used = {id(trial.view) for trial in self.members}
+        others = [trial for trial in trials if id(trial.view) not in used]
+        others = others[: max(0, n_members - len(self.members))]
+        return WeightedAverage((*self.members, *others), (*self.shares, *[0.0] * len(others)), self.values)
 
 
 def best_average(trials: Sequence[Trial], evaluation: EvaluationSet) -> WeightedAverage:
