@@ -252,7 +252,10 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         most_landmarks = budget.max_landmarks(len(average.members), min(N_LANDMARKS, len(order)))
         average, n_landmarks = planner.trim_landmarks(average, most_landmarks)
         leaves = required_leaves([*average.members, *baseline_trials.values()])
-        landmarks = extend_rows(views, sets, np.sort(order[:n_landmarks]), rows, compared, leaves)
+        known = np.sort(order[: max(n_landmarks, len(compared))])
+        known_rows = extend_rows(views, sets, known, rows, compared, leaves)
+        is_landmark = np.isin(known, order[:n_landmarks])
+        landmarks = {leaf: leaf_rows[is_landmark] for leaf, leaf_rows in known_rows.items()}
         streamed = fit_streamed(data, average.members, landmarks, baseline_trials)
         is_constant = streamed.is_constant
         ensemble = _streamed_ensemble(streamed, streamed.machines, data.y.shape[1])

@@ -22,10 +22,10 @@ from dkdist.auto.large_collections import fit_sparse_ridge, sparse_rows
 
 
 def words(n: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
-    """Return words whose last letter determines their class."""
+    """Return words of 3 to 8 letters, of which the last one determines the class."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
-    letters = rng.integers(ord("a"), ord("z") + 1, (n, 5))
+    letters = [rng.integers(ord("a"), ord("z") + 1, rng.integers(2, 8)) for _ in range(n)]
     return [
         "".join(map(chr, row)) + ("a" if label else "o") for row, label in zip(letters, y, strict=True)
     ], y
@@ -51,7 +51,7 @@ def test_sparse_ridge_matches_dense_ridge(n_targets: int) -> None:
 
 def test_many_strings_use_sparse_ngrams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
-    monkeypatch.setattr(choosing, "N_COMPONENTS", 64)
+    monkeypatch.setattr(choosing, "N_LANDMARKS", 64)
     strings, y = words(120)
     store = dk.write_sets(tmp_path / "words.zarr", dk.SampleSets.from_strings(strings))
     model = dk.SetClassifier(["ngrams"], random_state=0).fit(store, y)
@@ -72,7 +72,7 @@ def test_many_strings_use_sparse_ngrams(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_sparse_ngrams_that_exceed_memory_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
-    monkeypatch.setattr(choosing, "N_COMPONENTS", 64)
+    monkeypatch.setattr(choosing, "N_LANDMARKS", 64)
     monkeypatch.setattr(sparse_ngrams, "BYTES_PER_SYMBOL", 2**60)
     monkeypatch.delattr(streamed, "fit_sparse_ridge")
     strings, y = words(120)
@@ -111,7 +111,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 200)
     monkeypatch.setattr("dkdist.auto.outer_predictions.MAX_NESTED_SETS", 200)
     monkeypatch.setattr(choosing, "MAX_SELECTION_SETS", 200)
-    monkeypatch.setattr(choosing, "N_COMPONENTS", 64)
+    monkeypatch.setattr(choosing, "N_LANDMARKS", 64)
 
 
 @pytest.mark.usefixtures("small_limits")

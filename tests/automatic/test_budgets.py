@@ -13,7 +13,7 @@ import dkdist as dk
 from dkdist.auto import budgets
 from dkdist.auto import selection as choosing
 from dkdist.auto import successive_halving as trials
-from dkdist.auto.budgets import MIN_COMPONENTS, MIN_SELECTION_SETS, N_GRAM_MATRICES, Budget
+from dkdist.auto.budgets import MIN_LANDMARKS, MIN_SELECTION_SETS, N_GRAM_MATRICES, Budget
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.scoring import TrainingData
 from dkdist.auto.selection import MAX_FIT_SETS, BudgetPlanner, _sample_size
@@ -31,14 +31,14 @@ def test_max_sets_fit_in_memory() -> None:
         Budget.from_value({"memory": 209_000}).max_sets(10**6, 1000)
 
 
-def test_max_components_fit_in_memory() -> None:
-    """Each of m members has `N_GRAM_MATRICES` matrices of D x D float64."""
+def test_landmarks_fit_in_memory() -> None:
+    """Each of 3 members has `N_GRAM_MATRICES` matrices of m x m float64."""
     memory = 8 * N_GRAM_MATRICES * 3 * 200**2
-    assert Budget.from_value({"memory": memory}).max_components(3, 4096) == 200
-    assert Budget.from_value({"memory": memory - 1}).max_components(3, 4096) == 198
-    assert Budget.from_value({"memory": memory}).max_components(3, 128) == 128
-    assert Budget.from_value({"memory": 1}).max_components(3, 4096) == MIN_COMPONENTS
-    assert Budget.from_value(None).max_components(3, 4096) == 4096
+    assert Budget.from_value({"memory": memory}).max_landmarks(3, 1024) == 200
+    assert Budget.from_value({"memory": memory - 1}).max_landmarks(3, 1024) == 199
+    assert Budget.from_value({"memory": memory}).max_landmarks(3, 128) == 128
+    assert Budget.from_value({"memory": 1}).max_landmarks(3, 1024) == MIN_LANDMARKS
+    assert Budget.from_value(None).max_landmarks(3, 1024) == 1024
 
 
 def test_restart_takes_a_fraction_of_the_remaining_time() -> None:

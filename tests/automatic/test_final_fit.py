@@ -11,7 +11,6 @@ import pytest
 import dkdist as dk
 from dkdist.auto import selection as final_fit
 from dkdist.auto.budgets import Budget
-from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.selection import BudgetPlanner
 from dkdist.auto.successive_halving import Trial, WeightedAverage
 
@@ -39,17 +38,15 @@ def test_take_first_renormalizes_shares() -> None:
     assert whole.take_first(3) is whole
 
 
-def test_widen_adds_intermediate_bandwidths() -> None:
+def test_extend_adds_other_representations() -> None:
     tried = average(1.0)
-    kernels = RowKernel(4.0), RowKernel(None), RowKernel(1.0)
-    members = tuple(replace(t, kernel=k) for t, k in zip(tried.members, kernels, strict=True))
-    wide = replace(tried, members=members).widen(6)
-    result = [t.kernel.sigma for t in wide.members]
-    assert result[:3] == [4.0, None, 1.0]
-    np.testing.assert_allclose(result[3:], [8**0.5, 32**0.5, 0.5**0.5])
-    assert wide.shares == (*SHARES, 0.0, 0.0, 0.0)
-    np.testing.assert_allclose(wide.take_first(5).shares, (*SHARES, 0.0, 0.0))
-    assert len(wide.widen(4).members) == 6  # no members are removed
+    others = [replace(tried.members[0], view=object()) for _ in range(3)]  # type: ignore[arg-type]
+    known = replace(tried.members[1], alpha=7.0)
+    extended = tried.extend([known, *others], 5)
+    assert extended.members == (*tried.members, *others[:2])
+    assert extended.shares == (*SHARES, 0.0, 0.0)
+    np.testing.assert_array_equal(extended.values, tried.values)
+    assert len(tried.extend(others, 2).members) == 3  # no members are removed
 
 
 def test_trim_kernels_keeps_members_that_fit_in_the_time() -> None:
@@ -67,7 +64,7 @@ def test_exceeded_budget_warns() -> None:
     ):
         assert len(fit(200).trim_kernels(average(900)).members) == 1
     with pytest.warns(UserWarning, match="Increase the budget, or pass fewer sets"):
-        assert fit(10**9, row_seconds=1.0).trim_features(average(1.0), 4096)[1] == 512
+        assert fit(10**9, row_seconds=1.0).trim_landmarks(average(1.0), 1024)[1] == 128
 
 
 def test_no_time_budget_skips_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,22 +72,22 @@ def test_no_time_budget_skips_measurement(monkeypatch: pytest.MonkeyPatch) -> No
     for budget in (None, {"memory": 1e9}):
         whole = average(1e9)
         assert fit(10**6, budget).trim_kernels(whole) is whole
-        assert fit(10**6, budget).trim_features(whole, 4096) == (whole, 4096)
+        assert fit(10**6, budget).trim_landmarks(whole, 1024) == (whole, 1024)
 
 
-def test_trim_features_reduces_features_before_members(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trim_landmarks_reduces_landmarks_before_members(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(final_fit, "seconds_per_product", lambda: 1e-10)
 
     def trimmed_sizes(n: int) -> tuple[int, int]:
-        trimmed, D = fit(n).trim_features(average(1.0), 4096)
-        assert 1e-10 * len(trimmed.members) * (n * D**2 + 5 * D**3) < 1000
-        return len(trimmed.members), D
+        trimmed, m = fit(n).trim_landmarks(average(1.0), 1024)
+        assert 1e-10 * len(trimmed.members) * (n * m**2 + 6 * m**3) < 1000
+        return len(trimmed.members), m
 
-    # 1e-10 * (n 4096^2 + ..) is 100 s per member for 60,000 sets, 1,000 s for 600,000
-    assert trimmed_sizes(60_000) == (3, 4096)
-    assert trimmed_sizes(600_000) == (3, 2048)
-    assert trimmed_sizes(6_000_000) == (3, 512)
-    assert trimmed_sizes(20_000_000) == (1, 512)
+    # 1e-10 * (n 1024^2 + ..) is 105 s per member for a million sets, 1,050 s for ten million
+    assert trimmed_sizes(10**6) == (3, 1024)
+    assert trimmed_sizes(10**7) == (3, 512)
+    assert trimmed_sizes(10**8) == (3, 128)
+    assert trimmed_sizes(4 * 10**8) == (1, 128)
 
 
 def test_sufficient_budget_does_not_change_the_model() -> None:

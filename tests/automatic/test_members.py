@@ -13,28 +13,28 @@ from dkdist.auto.explanations import MachineTerm
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.set_learner import check_weights
 from dkdist.linear.feature_trees import Node
-from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 4)).astype(np.float32)
 IMAGES = tuple(RNG.normal(size=(2, 5, 4)).astype(np.float32))
 DUALS, CENTRE = RNG.normal(size=(5, 2)), RNG.normal(size=4)
 W, B = RNG.normal(size=(2, 4)), RNG.normal(size=2)
-GAUSSIAN = KernelMember(0, RowKernel(1.7), IMAGES, DUALS, CENTRE, 0.3)
-LINEAR_KERNEL = KernelMember(0, RowKernel(None, 2.5), IMAGES[:1], DUALS, CENTRE, 0.3)
+GAUSSIAN = KernelMember(0, RowKernel(1.7), IMAGES, DUALS, CENTRE, 0.3, B)
+LINEAR_KERNEL = KernelMember(0, RowKernel(None, 2.5), IMAGES[:1], DUALS, CENTRE, 0.3, B)
 LINEAR = LinearMember(0, W, B, 0.3)
 
 
 def kernel_values(member: KernelMember) -> np.ndarray:
-    """share (k(x, a) + c) duals, by the kernel that `test_row_kernels` checks."""
+    """share (k(x, a) duals + b), by the kernel that `test_row_kernels` checks."""
     K = member.kernel.of(X.astype(float), member.rows, CENTRE)
-    return np.asarray(0.3 * ((K + INTERCEPT_KERNEL) @ DUALS))
+    return np.asarray(0.3 * (K @ DUALS + B))
 
 
 def test_values_match_formulas() -> None:
     np.testing.assert_allclose(LINEAR.values(X), [0.3 * (W @ x + B) for x in X])
-    for member in (GAUSSIAN, LINEAR_KERNEL):
-        np.testing.assert_allclose(member.values(X), kernel_values(member))
+    for member in (GAUSSIAN, LINEAR_KERNEL):  # kernels in float32
+        tolerance = 4 * 2.0**-24 * 0.3 * np.abs(DUALS).sum()
+        np.testing.assert_allclose(member.values(X), kernel_values(member), rtol=0, atol=tolerance)
         assert member.values(X[:0]).shape == (0, 2)
 
 
@@ -48,7 +48,7 @@ def test_path_gradients_sum_to_differences_of_values(member: Member) -> None:
     values = member.values(X)
     for j in range(2):
         path = row.astype(float) - starts[j]
-        # constants of 1e3 times the duals cancel: rounding of 1e-16 times 1e3
+        # kernels in float32: rounding of 6e-8 times the duals
         assert path @ result[:, j] == pytest.approx(values[0, j] - values[1 + j, j], abs=1e-6)
 
 

@@ -15,7 +15,6 @@ from sklearn.metrics import roc_auc_score
 
 import dkdist as dk
 from dkdist.auto import selection as choosing
-from dkdist.auto.budgets import N_GRAM_MATRICES, Budget
 
 RNG = np.random.default_rng(0)
 Y = np.arange(90) % 3
@@ -85,7 +84,7 @@ def test_cluster_gives_identical_results(tmp_path: Path, monkeypatch: pytest.Mon
     """Selection, predictions and explanations, for random features in one pass over a store and for exact kernels."""
     dk.write_sets(tmp_path / "s.zarr", SETS)
     stored = dk.open_sets(tmp_path / "s.zarr", block_sets=16)
-    monkeypatch.setattr(choosing, "N_COMPONENTS", 128)
+    monkeypatch.setattr(choosing, "N_LANDMARKS", 128)
 
     def results_of_both_kinds() -> list[Any]:
         results = []
@@ -172,10 +171,10 @@ def test_explain_finds_planted_points_and_sums_to_decision_value(
 ) -> None:
     if streamed:
         monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
-        monkeypatch.setattr(choosing, "N_COMPONENTS", 256)
+        monkeypatch.setattr(choosing, "N_LANDMARKS", 40)
     train, y = [planted(i) for i in range(80)], np.arange(80) % 2
     model = dk.SetClassifier(QUICK, random_state=0).fit(train, y)
-    assert any(hasattr(part, "W") for part in model.machine_.parts) == streamed
+    assert all(len(part.duals) == (40 if streamed else 80) for part in model.machine_.parts)
     test = [planted(i) for i in range(101, 121, 2)]
     result = model.explain(test)
     np.testing.assert_allclose([c.sum() for c in result], model.decision_function(test), atol=1e-4)
@@ -203,7 +202,7 @@ def test_influence_is_the_derivative_by_the_weight_of_a_point(
 @pytest.mark.parametrize("streamed", [False, True])
 def test_best_estimator_is_a_pipeline(streamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50 if streamed else 4000)
-    monkeypatch.setattr(choosing, "N_COMPONENTS", 512)
+    monkeypatch.setattr(choosing, "N_LANDMARKS", 40)
     for candidates in (["symmetric"], ["moments"], ["sliced-wasserstein"]):
         model = dk.SetClassifier(candidates, random_state=0).fit(SETS[:60], Y[:60])
         best = model.best_estimator_
@@ -376,12 +375,5 @@ def test_missing_targets_raise(model: Any) -> None:
 def test_memory_budget_reduces_the_search() -> None:
     limited = dk.SetClassifier(budget={"memory": 1.7e6}, random_state=0).fit(SETS[:60], Y[:60])
     # fewer sets are compared than used for training
-    assert any(hasattr(part, "W") for part in limited.machine_.parts)
+    assert all(len(part.duals) < 60 for part in limited.machine_.parts)
     assert limited.score(SETS[60:], Y[60:]) > 0.5  # chance level is 1/3
-
-
-def test_max_components_follow_the_memory_budget() -> None:
-    assert Budget.from_value(None).max_components(3, 4096) == 4096
-    D = Budget.from_value({"memory": 1e9}).max_components(3, 4096)
-    assert D % 2 == 0
-    assert 0.9e9 < N_GRAM_MATRICES * 3 * 8 * D**2 <= 1e9
