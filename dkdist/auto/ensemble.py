@@ -17,13 +17,17 @@ from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.auto.kernel_sums import KernelSums
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
+from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL
 from dkdist.models.model_text import require_working
 
 
 @serializable("KernelMachine")
 @dataclass(frozen=True)
 class KernelMember:
-    """f(x) = share (sum_j k(x, a_j) dual_j + intercept), with rows a (n, m) of training sets and their images."""
+    """f(x) = share (sum_j k(x, a_j) dual_j + intercept), with rows a (n, m) of training sets and their images.
+
+    The default intercept is that of `dkdist.linear.kernel_ridge.duals`.
+    """
 
     leaf: int
     kernel: RowKernel
@@ -31,7 +35,7 @@ class KernelMember:
     duals: F64
     centre: F64
     share: float
-    intercept: F64
+    intercept: F64 | None = None
 
     def check_loaded(self) -> None:
         """Raise ValueError unless all images have one row per dual and one column per entry of the centre."""
@@ -42,10 +46,15 @@ class KernelMember:
                 f"The rows of a kernel member must fit duals of shape {self.duals.shape} and a centre of shape "
                 f"{self.centre.shape}; got shapes {sorted(shapes)}."
             )
-        if self.intercept.shape != self.duals.shape[1:]:
+        if self.offset.shape != self.duals.shape[1:]:
             raise ValueError(
-                f"The intercept of a kernel member must have shape {self.duals.shape[1:]}; got {self.intercept.shape}."
+                f"The intercept of a kernel member must have shape {self.duals.shape[1:]}; got {self.offset.shape}."
             )
+
+    @property
+    def offset(self) -> F64:
+        """Intercepts (t,)."""
+        return INTERCEPT_KERNEL * self.duals.sum(axis=0) if self.intercept is None else self.intercept
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -58,7 +67,7 @@ class KernelMember:
 
     def values(self, X: F32) -> F64:
         """Return values (n, t) of rows X (n, m); each depends only on its row."""
-        return np.asarray(self.share * (self._weighted_sums.of(X) + self.intercept))
+        return np.asarray(self.share * (self._weighted_sums.of(X) + self.offset))
 
     def gradient(self, x: F32) -> F64:
         """Return the gradient (m, t) with respect to a row x (m,)."""

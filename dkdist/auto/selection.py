@@ -73,7 +73,7 @@ from dkdist.auto.successive_halving import (
 from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.linear.calibration import log_probabilities
 from dkdist.linear.feature_trees import Node, SharedFeatureGraph
-from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL, duals
+from dkdist.linear.kernel_ridge import duals
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import Labels
 
@@ -409,8 +409,7 @@ def _fit_kernel_member(trial: Trial, share: float, rows: Rows, data: TrainingDat
         (K,) = PairwiseRows(images).matrices([trial.row_kernel])
         a = duals(K, data.y, data.weights, trial.alpha)
     centre = images[0].mean(axis=0, dtype=np.float64)
-    intercept = INTERCEPT_KERNEL * a.sum(axis=0)
-    return KernelMember(trial.view.leaf, trial.row_kernel, tuple(images), a, centre, share, intercept)
+    return KernelMember(trial.view.leaf, trial.row_kernel, tuple(images), a, centre, share)
 
 
 def _sample_size(sets: Sets) -> int:

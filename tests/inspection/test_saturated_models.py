@@ -75,7 +75,7 @@ def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunctio
         (K,) = pairwise_rows.matrices([kernel])
         coef = duals(K, targets, np.ones(len(K)), 1e-2)
         centre = X[0].mean(axis=0, dtype=np.float64)
-        part = KernelMember(view.leaf, kernel, tuple(X), coef, centre, 0.7, 1e3 * coef.sum(axis=0))
+        part = KernelMember(view.leaf, kernel, tuple(X), coef, centre, 0.7)
         result[f"{view.entry.family}: {view.entry.name}"] = set_function(
             Ensemble(views.trees, widths, (part,), 2)
         )
