@@ -72,9 +72,8 @@ N_LANDMARKS = 1024
 # Added to the diagonal of the landmarks' kernel matrix, relative to its mean: above rounding errors of float32 kernels,
 # and below the eigenvalues that matter with the smallest penalty.
 LANDMARK_JITTER = 1e-6
-N_COMPONENTS = (
-    4096  # random features of `best_estimator_`: accuracy against time (python benchmarks/defaults.py)
-)
+# Random features of `best_estimator_`: accuracy against time (python benchmarks/defaults.py).
+N_COMPONENTS = 4096
 # Fraction of streamed sets that determine penalties and weights of members, before a fit on all, and their maximum
 # number: a standard error of accuracies of 0.005.
 HELD_OUT_FRACTION, MAX_HELD_OUT_SETS = 0.25, 5000
