@@ -23,6 +23,7 @@ from dkdist._base.invalid_sets import require_nonnegative_weights
 from dkdist._base.parameter_checks import check_int
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
+from dkdist.embeddings._profiles_numba import fill_profiles
 from dkdist.embeddings._tuning import MAX_REFERENCE_POINTS, N_DISTANCES_PER_BATCH
 from dkdist.embeddings.gaussian_fits import fit_gaussians
 from dkdist.embeddings.set_pca import SetMapSpec
@@ -140,11 +141,21 @@ class DistanceProfilesSpec(RotationMapSpec):
         return f"DistanceProfiles({self.n_quantiles})"
 
     def _coordinates(self, sets: SampleSets, sample: SampleSets) -> F32:
-        out = np.empty((sets.n_points, self.n_quantiles), np.float32)
+        L, points = self.n_quantiles, sets.relative
+        out = np.empty((sets.n_points, L), np.float32)
+        if sample.weights is None and sample.sizes.max(initial=0) <= MAX_REFERENCE_POINTS:
+            fill_profiles(points, sets.offsets, sample.relative, sample.offsets, L, out)
+            return out
         for i in range(len(sets)):
             rows = slice(sets.offsets[i], sets.offsets[i + 1])
-            points = sets.relative[rows].astype(np.float64)
-            out[rows] = _profiles(points, *_references(sample, i), self.n_quantiles)
+            references, weights = _references(sample, i)
+            if weights is None:
+                offsets = np.array([0, len(points[rows])]), np.array([0, len(references)])
+                fill_profiles(
+                    points[rows], offsets[0], references.astype(np.float32), offsets[1], L, out[rows]
+                )
+            else:
+                out[rows] = _profiles(points[rows].astype(np.float64), references, weights, L)
         return out
 
 
