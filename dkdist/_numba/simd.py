@@ -279,9 +279,8 @@ def part(typing, tile, k, n):  # type: ignore[no-untyped-def]
 
 @_intrinsic
 def square_roots(typing, tile):  # type: ignore[no-untyped-def]
-    """Return the square roots of a tile."""
-    name = f"llvm.sqrt.v{tile.lanes}f{tile.dtype.bitwidth}"
-    v = vector(tile.lanes, tile.dtype)
+    """Return the square roots of a float32 tile."""
+    name, v = f"llvm.sqrt.v{tile.lanes}f32", vector(tile.lanes)
 
     def root(builder: Any, x: Any) -> Any:
         function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(v, (v,)), name)  # type: ignore[no-untyped-call]
