@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
+from dkdist.embeddings.rotations import DistanceProfilesSpec
 
 MAPS = {"axes": dk.PrincipalAxes(), "profiles": dk.DistanceProfiles(5)}
 # Coordinates are float32 and below 16, so images are rounded by 2^-21. Axes turn by this error divided by the relative
@@ -75,6 +76,55 @@ def test_profiles_are_means_of_sorted_distances(d: int, n_quantiles: int) -> Non
     for x, result in zip(sets, dk.DistanceProfiles(n_quantiles).fit_transform(sets), strict=True):
         expected = [mean_quantiles(row, n_quantiles) for row in squareform(pdist(x))]
         np.testing.assert_allclose(result, expected, atol=ATOL)
+
+
+@pytest.mark.parametrize("L", [1, 3, 16])
+@pytest.mark.parametrize("d", [1, 2, 10])
+def test_profiles_of_sets_of_any_size_are_exact_up_to_float32_rounding(d: int, L: int) -> None:
+    """Sets in one block, of less and more than a vector, a sorted run, and the number of quantiles."""
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(n, d)).astype(np.float32) for n in (1, 2, 15, 16, 17, 33, 100, 200, 255, 256)]
+    for x, result in zip(sets, profiles_without_origin(sets, L), strict=True):
+        distances = np.linalg.norm(x[:, None] - x.astype(np.float64), axis=2)
+        expected = [mean_quantiles(row, L) for row in distances]
+        # Roundings by 2^-24: d / 2 + 1 of half the square, 1 of its root, 2 of products with shares and of their sum
+        # per item, at most m / L + 2 items. All numbers are nonnegative, so that relative errors add up.
+        np.testing.assert_allclose(result, expected, rtol=(d / 2 + len(x) / L + 6) * 2**-24)
+
+
+def profiles_without_origin(sets: list[Any], L: int) -> Any:
+    """Return profiles of sets with origin 0, so that points are not rounded."""
+    offsets = np.concatenate([[0], np.cumsum(list(map(len, sets)))])
+    spec = DistanceProfilesSpec((0.0,) * sets[0].shape[1], L)
+    return spec.apply(dk.SampleSets._trusted(np.concatenate(sets), offsets))
+
+
+@pytest.mark.parametrize("power", [-100, -64, 64, 100])
+def test_profiles_of_very_large_and_small_points_neither_overflow_nor_vanish(power: int) -> None:
+    sets = [np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32) for n in (20, 200)]
+    scaled = profiles_without_origin([x * np.float32(2.0**power) for x in sets], 16).points
+    np.testing.assert_array_equal(scaled, profiles_without_origin(sets, 16).points * np.float32(2.0**power))
+
+
+def test_a_distant_point_does_not_change_other_distances() -> None:
+    x = np.append(np.random.default_rng(0).normal(size=(15, 2)), [[1e30, 1e30]], axis=0).astype(np.float32)
+    result = profiles_without_origin([x], 16)[0]
+    assert result[:15, 15] == pytest.approx(2**0.5 * 1e30, rel=1e-6)
+    np.testing.assert_allclose(result[:15, :15], np.sort(squareform(pdist(x[:15]))), rtol=10 * 2**-24)
+
+
+def test_profiles_do_not_depend_on_the_block_or_the_piece() -> None:
+    rng = np.random.default_rng(0)
+    for n in (200, 700):
+        sets = [rng.normal(size=(n, 2)).astype(np.float32) for _ in range(3)]
+        together = profiles_without_origin(sets, 16)
+        np.testing.assert_array_equal(together[1], profiles_without_origin(sets[1:2], 16)[0])
+        pieces = [
+            dk.SampleSets._trusted(part, np.array([0, len(part)])) for part in np.split(sets[1], [5, 38])
+        ]
+        piece_map = DistanceProfilesSpec((0.0, 0.0), 16).for_chunks(iter(pieces), n)
+        parts = [piece_map.apply(piece).points for piece in pieces]
+        np.testing.assert_array_equal(np.concatenate(parts), together[1])
 
 
 @pytest.mark.parametrize("name", MAPS)
