@@ -49,9 +49,8 @@ PILOT_SYMBOLS = 2**19  # fewer strings if they are long: distances take the squa
 FIRST_ROUND_SETS, SECOND_ROUND_SETS = 400, 900
 MAX_SELECTION_SETS = 2000  # maximum number of sets for the comparison of candidates
 MAX_EXACT_SETS = 4000  # larger collections use landmarks instead of kernel matrices
-# In larger collections, representations whose time is quadratic in the sizes of sets must reduce the loss by this
-# fraction: distance profiles of 200 points take 0.25 ms a set, densities 0.01 ms. They gain 0.003 of accuracy on
-# mixtures, where they reduce the loss by 5 % (python benchmarks/automatic_large.py, 2 cores, 2026-11).
+# In larger collections, distances to 512 or 1,024 reference sets, whose time is quadratic in the sizes of sets, must
+# reduce the loss by this fraction: distances to 512 series of 50 points take 2 ms a set, filters of windows 0.1 ms.
 MAX_QUADRATIC_SETS, MIN_QUADRATIC_GAIN = 16_000, 0.1
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)  # for kernel matrices with mean diagonal 1
 PENALTY_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the best penalty of the previous round
@@ -68,7 +67,10 @@ MAX_BACKGROUND_SETS, MAX_BACKGROUND_POINTS = 16, 512  # stored in the model for 
 # Landmarks m of large collections: accuracy against n m^2 operations. Accuracy on mixtures with 500, 1,000 and 2,000
 # landmarks: 0.8650, 0.8654, 0.8656 for 8,000 sets; 0.8685, 0.8702, 0.8711 for 100,000, in 8, 11 and 29 s of processor
 # time (data of python benchmarks/automatic_large.py, 2 cores, 2026-11).
-N_LANDMARKS = 1024
+N_LANDMARKS = 768
+# Larger collections are fitted on a sample: with the same landmarks, 50,000 and 100,000 mixtures have equal accuracies.
+MAX_STREAMED_SETS = 2**18
+MAX_STREAMED_MEMBERS = 3  # each takes 0.05 to 0.1 ms a set
 # Added to the diagonal of the landmarks' kernel matrix, relative to its mean: above rounding errors of float32 kernels,
 # and below the eigenvalues that matter with the smallest penalty.
 LANDMARK_JITTER = 1e-6

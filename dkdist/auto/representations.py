@@ -243,7 +243,7 @@ def _rotations(sample: SampleSets, seed: int) -> Candidates:
     if sample.sizes.mean() <= MAX_PROFILE_SIZE:
         embedding: SetEmbedding = SlicedWassersteinEmbedding(random_state=seed)
         name = "sliced Wasserstein of distance profiles"
-        yield Representation("rotation", name, embedding, before=DistanceProfiles(), is_quadratic=True)
+        yield Representation("rotation", name, embedding, before=DistanceProfiles())
     # Averages over reflections do not depend on the signs of axes, which are random without skewness.
     images = axis_group("reflections", d, range(d))
     # The narrowest bandwidth would be selected by chance too often (tests/golden/test_accuracies.py).

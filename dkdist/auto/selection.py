@@ -36,6 +36,8 @@ from dkdist.auto._tuning import (
     MAX_FIT_STRINGS,
     MAX_QUADRATIC_SETS,
     MAX_SELECTION_SETS,
+    MAX_STREAMED_MEMBERS,
+    MAX_STREAMED_SETS,
     MIN_QUADRATIC_GAIN,
     MIN_TRIMMED_LANDMARKS,
     N_LANDMARKS,
@@ -256,7 +258,8 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         known_rows = extend_rows(views, sets, known, rows, compared, leaves)
         is_landmark = np.isin(known, order[:n_landmarks])
         landmarks = {leaf: leaf_rows[is_landmark] for leaf, leaf_rows in known_rows.items()}
-        streamed = fit_streamed(data, average.members, landmarks, baseline_trials)
+        used = data.take(sample_positions(rng, n, MAX_STREAMED_SETS))
+        streamed = fit_streamed(used, average.members, landmarks, baseline_trials)
         is_constant = streamed.is_constant
         ensemble = _streamed_ensemble(streamed, streamed.machines, data.y.shape[1])
         baselines = {
@@ -310,7 +313,8 @@ def _streamed_members(
         if loss - evaluation.loss(average.values) <= MIN_QUADRATIC_GAIN * abs(loss):
             trials, average = cheaper, cheap_average
     survivors = select_survivors(trials, evaluation, STREAMED_ROUND)
-    return average.extend([one.trials[0] for one in survivors if one.is_leading], STREAMED_ROUND.views)
+    others = [one.trials[0] for one in survivors if one.is_leading]
+    return average.take_first(MAX_STREAMED_MEMBERS).extend(others, STREAMED_ROUND.views)
 
 
 def _constant_ensemble(views: Views, data: TrainingData) -> Ensemble:

@@ -115,12 +115,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Notes
     -----
     Up to 4,000 sets kernels are exact and the final model is fitted on all sets; at most 2,000 are used for selection.
-    Larger collections are fitted in one pass by up to three representations and the kernels of 1,024 landmark sets
-    (Nyström approximation; Rudi, Camoriano, Rosasco 2015), without the hold-out that scores the model; up to 5,000 sets
-    determine penalties and weights. Above 16,000 sets, representations whose time is quadratic in the sizes of sets are
-    only used if they reduce the loss by 10 %. More than 2,000 strings are fitted by a linear model of up to 131,072
-    n-grams alone, if other candidates are significantly worse on 6,000 strings; its last fit uses all strings. 27,000
-    names take 3 s of processor time.
+    Larger collections are fitted in one pass with the kernels of 768 landmark sets (Nyström approximation; Rudi,
+    Camoriano, Rosasco 2015), without the hold-out that scores the model, and on at most 262,144 random sets; 5,000 of
+    them determine penalties and weights. Above 16,000 sets, distances to reference sets are only used if they reduce
+    the loss by 10 %. More than 2,000 strings are fitted by a linear model of up to 131,072 n-grams alone, if other
+    candidates are significantly worse on 6,000 strings; its last fit uses all strings. 27,000 names take 3 s of
+    processor time.
     Probabilities and prediction sets are calibrated on the outer predictions; with ``groups`` each group has the weight
     of one set. Standard errors are jackknife errors over sets, or over groups. Up to 512 sets are read to fit
     representations, up to 2,000 to compare them, and all to fit; a store is read block by block. Cost: the

@@ -98,8 +98,8 @@ HALVING_ROUNDS = (
     HalvingRound(6, 2, 3, PENALTY_FACTORS),
     HalvingRound(4, 1, 1, (1.0,)),
 )
-# Limits of the members of large collections: each takes about 0.05 ms a set (python benchmarks/automatic_large.py).
-STREAMED_ROUND = HalvingRound(3, 2, 1, STREAMED_PENALTY_FACTORS)
+# Limits of the members of large collections: each takes about 0.1 ms a set (python benchmarks/automatic_large.py).
+STREAMED_ROUND = HalvingRound(2, 1, 1, STREAMED_PENALTY_FACTORS)
 
 
 def round_sizes(n: int) -> list[int]:
