@@ -120,10 +120,10 @@ MAX_COLUMNWISE_DIMS = 8
 POINTS_PER_WORD = 256
 
 # Distance profiles (embeddings/rotations.py; tests/embeddings/test_rotations.py). More points to which distances are
-# measured have smaller errors in large sets and take more time: a set of 10,000 points takes 17, 32 or 100 ms with 128,
-# 256 or 512 (2026-11-29, AMD EPYC, one core; a sliced Wasserstein row takes 10 ms).
+# measured have smaller errors in large sets and take more time: a set of 10,000 points takes 2.2, 3.5 or 7 ms with
+# 128, 256 or 512 (2026-11-29, AMD EPYC, AVX-512, one core; a sliced Wasserstein row takes 2.2 ms).
 MAX_REFERENCE_POINTS = 256
-N_DISTANCES_PER_BATCH = 2**16  # distances sorted at once; they fit in the L2 cache
+N_DISTANCES_PER_BATCH = 2**16  # weighted distances sorted at once; they fit in the L2 cache
 # Bandwidth of the densities of profiles. Accuracy of kernel ridge regression for 70 classes of rotated outlines and 8
 # rotated solids: 0.840 and 0.867 with 0.03; 0.834 and 0.892 with 0.06; 0.803 and 0.875 with "auto" (2026-11-29).
 PROFILE_BANDWIDTH = 0.06
