@@ -68,8 +68,9 @@ MAX_BACKGROUND_SETS, MAX_BACKGROUND_POINTS = 16, 512  # stored in the model for 
 # landmarks: 0.8650, 0.8654, 0.8656 for 8,000 sets; 0.8685, 0.8702, 0.8711 for 100,000, in 8, 11 and 29 s of processor
 # time (data of python benchmarks/automatic_large.py, 2 cores, 2026-11).
 N_LANDMARKS = 768
-# Larger collections are fitted on a sample: with the same landmarks, 50,000 and 100,000 mixtures have equal accuracies.
-MAX_STREAMED_SETS = 2**18
+# Larger collections, except of strings, are fitted on a sample of 85 sets per landmark: models of 50,000 and 100,000
+# mixtures with the same landmarks have equal accuracies (python benchmarks/automatic_large.py, 2 cores, 2026-11).
+MAX_STREAMED_SETS = 2**16
 MAX_STREAMED_MEMBERS = 3  # each takes 0.05 to 0.1 ms a set
 # Added to the diagonal of the landmarks' kernel matrix, relative to its mean: above rounding errors of float32 kernels,
 # and below the eigenvalues that matter with the smallest penalty.

@@ -107,16 +107,25 @@ def _kernel_columns(X: F32, kernels: Sequence[LandmarkKernel]) -> list[F64]:
 
 @dataclass(frozen=True)
 class LandmarkModels:
-    """Models of one kernel: statistics of training rows and of held-out rows, for targets minus ``offset`` (t,)."""
+    """Models of one kernel: statistics of training rows and of held-out rows, for targets minus ``offset`` (t,).
+
+    ``columns`` (n_held_out, m) are those of the held-out rows.
+    """
 
     kernel: LandmarkKernel
     train: Statistics
     held_out: Statistics
     offset: F64
+    columns: F32
 
     def fits(self, alphas: Sequence[float]) -> Iterator[tuple[F64, F64]]:
         """Yield dual coefficients (m, t) and intercepts (t,) for each penalty, without the held-out rows."""
         return self._solutions(self.train, alphas)
+
+    def held_out_values(self, alphas: Sequence[float]) -> list[F64]:
+        """Return the values (n_held_out, t) of `fits`."""
+        K = self.columns.astype(np.float64)
+        return [K @ a + b for a, b in self.fits(alphas)]
 
     def fit_all(self, alpha: float) -> tuple[F64, F64]:
         """Return dual coefficients (m, t) and intercepts (t,), fitted on all rows."""
@@ -153,11 +162,5 @@ def sum_landmark_statistics(
         empty = Statistics.empty(K.shape[1], y.shape[1])
         held_weights = None if held_out.weights is None else held_out.weights[:, 0]
         held = add_rows(empty, K, held_out.targets, held_weights, True)
-        models.append(LandmarkModels(kernel, sums[key], held, offset))
+        models.append(LandmarkModels(kernel, sums[key], held, offset, K.astype(np.float32)))
     return models
-
-
-def landmark_values(kernel: LandmarkKernel, rows: F32, fits: Sequence[tuple[F64, F64]]) -> list[F64]:
-    """Return the values (n, t) of rows (n, k) for each of several dual coefficients and intercepts."""
-    (K,) = _kernel_columns(rows, [kernel])
-    return [K @ a + b for a, b in fits]

@@ -43,7 +43,6 @@ from dkdist.auto.landmark_ridge import (
     LandmarkData,
     LandmarkKernel,
     LandmarkModels,
-    landmark_values,
     sum_landmark_statistics,
 )
 from dkdist.auto.representation_rows import FittedRepresentation, RowKernel, leaf_rows
@@ -246,7 +245,7 @@ def _fit_members(
             alphas, values = _fit_sparse(source.rows, data, held_out, evaluation)
         else:
             source, alphas = dense_models[i], _penalties(trial)
-            values = landmark_values(source.kernel, held_out_rows[leaves[i]], [*source.fits(alphas)])
+            values = source.held_out_values(alphas)
         models += [source] * len(alphas)
         trials += [
             replace(trial, alpha=alpha, values=one[None], loss=evaluation.loss(one[None]))

@@ -193,6 +193,8 @@ class SelectedModel:
 def select_model(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
     """Select candidates by cross-validation, and fit their weighted average, or the constant."""
     rng = np.random.default_rng(data.seed)
+    if not _has_symbols(data.sets):
+        data = data.take(sample_positions(rng, len(data), MAX_STREAMED_SETS))
     sets, n = data.sets, len(data)
     sample = load_points(sets[sample_positions(rng, n, _sample_size(sets))])
     scaler, background = _fit_scaler(sample, candidates), _draw_background(sample, data.seed)
@@ -258,8 +260,7 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         known_rows = extend_rows(views, sets, known, rows, compared, leaves)
         is_landmark = np.isin(known, order[:n_landmarks])
         landmarks = {leaf: leaf_rows[is_landmark] for leaf, leaf_rows in known_rows.items()}
-        used = data.take(sample_positions(rng, n, MAX_STREAMED_SETS))
-        streamed = fit_streamed(used, average.members, landmarks, baseline_trials)
+        streamed = fit_streamed(data, average.members, landmarks, baseline_trials)
         is_constant = streamed.is_constant
         ensemble = _streamed_ensemble(streamed, streamed.machines, data.y.shape[1])
         baselines = {
@@ -417,5 +418,9 @@ def _fit_kernel_member(trial: Trial, share: float, rows: Rows, data: TrainingDat
 
 
 def _sample_size(sets: Sets) -> int:
-    max_sets = MAX_FIT_STRINGS if sets.alphabet is not None or sets.points_dtype.kind == "u" else MAX_FIT_SETS
+    max_sets = MAX_FIT_STRINGS if _has_symbols(sets) else MAX_FIT_SETS
     return int(np.clip(MAX_FIT_POINTS // max(1, sets.n_points // len(sets)), 16, max_sets))
+
+
+def _has_symbols(sets: Sets) -> bool:
+    return sets.alphabet is not None or sets.points_dtype.kind == "u"

@@ -116,7 +116,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     -----
     Up to 4,000 sets kernels are exact and the final model is fitted on all sets; at most 2,000 are used for selection.
     Larger collections are fitted in one pass with the kernels of 768 landmark sets (Nyström approximation; Rudi,
-    Camoriano, Rosasco 2015), without the hold-out that scores the model, and on at most 262,144 random sets; 5,000 of
+    Camoriano, Rosasco 2015), without the hold-out that scores the model, and on at most 65,536 random sets; 5,000 of
     them determine penalties and weights. Above 16,000 sets, distances to reference sets are only used if they reduce
     the loss by 10 %. More than 2,000 strings are fitted by a linear model of up to 131,072 n-grams alone, if other
     candidates are significantly worse on 6,000 strings; its last fit uses all strings. 27,000 names take 3 s of

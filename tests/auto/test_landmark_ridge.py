@@ -13,7 +13,7 @@ from dkdist.auto.landmark_ridge import (
     LandmarkData,
     LandmarkKernel,
     LandmarkModels,
-    landmark_values,
+    _kernel_columns,
     sum_landmark_statistics,
 )
 from dkdist.auto.representation_rows import RowKernel, leaf_rows
@@ -50,6 +50,11 @@ def solution(kernel: LandmarkKernel, rows: np.ndarray, alpha: float) -> tuple[np
     return K, np.linalg.solve(A, (K[rows] * WEIGHTS[rows, None]).T @ Y[rows])
 
 
+def values_of(kernel: LandmarkKernel, fit: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    (K,) = _kernel_columns(ROWS, [kernel])
+    return K @ fit[0] + fit[1]
+
+
 KERNELS = [
     LandmarkKernel(0, RowKernel(2.0), IMAGES[:1]),
     LandmarkKernel(0, RowKernel(3.0), IMAGES),
@@ -62,11 +67,13 @@ def test_models_minimise_the_penalised_squared_error(kernel: LandmarkKernel) -> 
     """Kernels are float32: relative errors of 1e-6 change values by up to 1e-6 of the sum of coefficients."""
     (model,) = models(SETS, [kernel])
     alphas = [1.0, 30.0]
-    fits = list(model.fits(alphas))
-    for (a, b), alpha, values in zip(fits, alphas, landmark_values(kernel, ROWS, fits), strict=True):
+    held_out_values = model.held_out_values(alphas)
+    for (a, b), alpha, held_out in zip(model.fits(alphas), alphas, held_out_values, strict=True):
+        values = values_of(kernel, (a, b))
         K, expected = solution(kernel, ~HELD_OUT, alpha)
         tolerance = 1e-5 * np.abs(expected).sum(axis=0).max()
         np.testing.assert_allclose(values, K @ expected, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(held_out, values[HELD_OUT], rtol=0, atol=tolerance)
         assert a.shape == (M, 2)
         assert b.shape == (2,)
 
@@ -74,7 +81,7 @@ def test_models_minimise_the_penalised_squared_error(kernel: LandmarkKernel) -> 
 def test_the_final_model_includes_held_out_rows() -> None:
     (model,) = models(SETS, KERNELS[1:2])
     K, expected = solution(KERNELS[1], np.ones(N, np.bool_), 3.0)
-    (values,) = landmark_values(KERNELS[1], ROWS, [model.fit_all(3.0)])
+    values = values_of(KERNELS[1], model.fit_all(3.0))
     np.testing.assert_allclose(values, K @ expected, rtol=0, atol=1e-5 * np.abs(expected).sum(axis=0).max())
 
 
@@ -85,7 +92,7 @@ def test_kernels_of_one_leaf_have_the_same_models_alone(tmp_path: Path) -> None:
     for kernel, together, stored in zip(pair, models(SETS, pair), models(store, pair), strict=True):
         (alone,) = models(SETS, [kernel])
         fits = [model.fit_all(1.0) for model in (alone, together, stored)]
-        expected, values, stored_values = landmark_values(kernel, ROWS, fits)
+        expected, values, stored_values = (values_of(kernel, fit) for fit in fits)
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5 * np.abs(fits[0][0]).sum())
         np.testing.assert_array_equal(stored_values, values)
 
