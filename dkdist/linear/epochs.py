@@ -1,6 +1,7 @@
 """Epochs of stochastic gradient descent (SGD) over blocks: order, lanes, resumption and stopping.
 
-Block i of an epoch belongs to lane i % n_lanes; `training.py` runs the epochs.
+Block i of an epoch belongs to lane i % n_lanes. One lane is a fold: batches are prepared in parallel, steps are
+sequential. `lanes.py` runs several lanes.
 
 Random numbers depend only on (seed, stream, epoch, block), so results are bitwise identical for any number of workers
 and after interruptions. Batches are blocks, so the order of rows depends on the block size. A run ends after
@@ -11,9 +12,10 @@ measured on the same rows in every epoch to reduce noise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from math import ceil
 from typing import Any
 
@@ -22,8 +24,9 @@ import numpy as np
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job
-from dkdist._runtime.map_reduce import fold_window
+from dkdist._runtime.map_reduce import fold, fold_window
 from dkdist._runtime.process import active_client
+from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import BlockPlan, n_cores, plan_blocks
 from dkdist.linear._tuning import (
     CONVERGENCE_RTOL,
@@ -41,7 +44,7 @@ from dkdist.linear._tuning import (
     ROUND_OVERHEAD_BYTES,
 )
 from dkdist.linear.rows import RowBatch, RowLabels, no_rows
-from dkdist.linear.sgd_steps import Objective, State
+from dkdist.linear.sgd_steps import Batch, Objective, State, prepare, step
 
 BatchKey = tuple[int, tuple[int, ...]]
 """(epoch, indices of the blocks that are shuffled together)."""
@@ -265,3 +268,78 @@ class TrainingState:
         """Return the state after ``n_batches`` more batches per lane, with additional skipped rows ``skipped``."""
         skipped = np.union1d(self.skipped, skipped) if len(skipped) else self.skipped
         return replace(self, model=model, n_batches=self.n_batches + n_batches, skipped=skipped)
+
+
+SaveState = Callable[[TrainingState], None]
+RunEpochs = Callable[[TrainingConfig, TrainingState, Progress, SaveState], TrainingState]
+
+
+def run_epochs(
+    config: TrainingConfig,
+    state: TrainingState,
+    progress: Progress,
+    save: SaveState,
+    run_lanes: RunEpochs,
+) -> TrainingState:
+    """Run from ``state`` to the end; call ``save`` with every state from which the run can resume.
+
+    ``run_lanes`` runs epochs of several lanes.
+    """
+    while not config.stopping.is_over(state.losses, state.held_out_losses):
+        run = _run_one_lane if len(config.sampler.lanes(state.epoch)) == 1 else run_lanes
+        state = run(config, state, progress, save)
+        measure(config, progress, state)
+    return state
+
+
+def measure(config: TrainingConfig, progress: Progress, state: TrainingState) -> None:
+    """Report (training, held-out) losses, the means over the last epoch of blocks.
+
+    They are continuous at the start of an epoch, and at its end equal the loss curves of the estimator.
+    """
+    fraction, losses = 0.0, state.last_losses
+    if state.n_batches:
+        fraction, losses = min(1.0, state.n_batches / config.sampler.n_batches), state.model.losses()
+    training, held_out = (
+        config.loss_unit * (fraction * new + (1 - fraction) * old)
+        for new, old in zip(losses, state.last_losses or losses, strict=True)
+    )
+    progress.measure(state.epoch + fraction, training, held_out)
+
+
+def _run_one_lane(
+    config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
+) -> TrainingState:
+    """Run the minimum number of remaining epochs in one fold, so that no core is idle between epochs."""
+    sampler = config.sampler
+    epochs = [sampler.lanes(epoch)[0] for epoch in next_epochs(config, state)]
+    progress.advance(n_blocks(epochs[0][: state.n_batches]))
+    result: TrainingState = fold(
+        sampler.blocks,
+        BatchJobs(sampler, list(chain(*epochs))[state.n_batches :]),
+        partial(prepare, config.dtype),
+        partial(_apply_batch, config.objective, len(epochs[0])),
+        state,
+        label="sgd",
+        blocks_per_job=sampler.n_shuffled_blocks,
+        on_segment=lambda segment_state, _: save(segment_state),
+        observe=partial(measure, config, progress),
+        progress=progress,
+        sequential=sampler.blocks.local,
+    )
+    return result
+
+
+def _apply_batch(objective: Objective, n_batches: int, state: TrainingState, batch: Batch) -> TrainingState:
+    state = state.after(step(objective, state.model, batch), 1, batch.skipped)
+    return state.next_epoch() if state.n_batches == n_batches else state
+
+
+def next_epochs(config: TrainingConfig, state: TrainingState) -> range:
+    """Return the minimum number of remaining epochs."""
+    return range(state.epoch, state.epoch + config.stopping.min_remaining_epochs(len(state.losses)))
+
+
+def n_blocks(batches: list[BatchKey]) -> int:
+    """Return the number of blocks of some batches."""
+    return sum(len(indices) for _, indices in batches)

@@ -39,12 +39,13 @@ from dkdist.linear.epochs import (
     TrainingState,
     choose_materialization,
     choose_n_lanes,
+    run_epochs,
 )
 from dkdist.linear.held_out import choose_held_out_present
+from dkdist.linear.lanes import run_lanes
 from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
 from dkdist.linear.rows import RowLabels, check_block, exclude, n_blocks_to_shuffle
 from dkdist.linear.sgd_steps import LOSSES, Objective, State, constant_loss, step_size
-from dkdist.linear.training import run_epochs
 
 # Upper limits detect typing errors. 1e300 times MAX_SCORE of _tuning.py, the largest score, is a finite float64.
 MAX_EPOCHS, MAX_PARAMETER = 10**6, 1e300
@@ -166,7 +167,7 @@ class IncrementalSGD(LinearLearner):
             plan = cache_plan.add_to(config.plan(f"fit {type(self).__name__}", stopping.max_epochs))
             with plan.run(self.verbose) as progress, self._errors_in_row_order(blocks, dtype):
                 final_state = run_epochs(
-                    config, state, progress, lambda reached: _save(checkpoint, reached, metadata)
+                    config, state, progress, lambda reached: _save(checkpoint, reached, metadata), run_lanes
                 )
                 reason = progress.pop_reason()
         self._finish(config, final_state, reason)
@@ -300,7 +301,9 @@ class IncrementalSGD(LinearLearner):
         config = TrainingConfig(sampler, objective, dtype, StoppingRule(1, 1))
         plan = config.plan(f"fit {type(self).__name__} in part", 1)
         with plan.run(self.verbose) as progress, self._errors_in_row_order(blocks, dtype):
-            final_state = run_epochs(config, TrainingState(model, epoch=n_epochs), progress, lambda _: None)
+            final_state = run_epochs(
+                config, TrainingState(model, epoch=n_epochs), progress, lambda _: None, run_lanes
+            )
             reason = progress.pop_reason()
         self._finish(config, final_state, reason)
 

@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 import dkdist as dk
 import dkdist._runtime.map_reduce
 import dkdist.linear.epochs
+import dkdist.linear.lanes
 import dkdist.linear.sgd_steps
-import dkdist.linear.training
 from dkdist._base.parameter_checks import draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._runtime.checkpoint import Checkpoint
@@ -165,7 +165,7 @@ def test_sgd_matches_batches_of_valid_rows(monkeypatch: Any, n_lanes: int, order
     ):
         result = skipping(model).fit(X, y)
         with monkeypatch.context() as patch:
-            for module in (dkdist.linear.training, dkdist.linear.sgd_steps):
+            for module in (dkdist.linear.epochs, dkdist.linear.lanes, dkdist.linear.sgd_steps):
                 patch.setattr(module, "prepare", prepare_valid_rows)
             expected = clone(model).fit(clean, y)
         for name in ("coef_", "intercept_", "loss_curve_", "validation_loss_curve_"):

@@ -13,7 +13,7 @@ from distributed import Client
 
 from dkdist import IncrementalRidge, IncrementalSGDClassifier
 from dkdist._runtime.checkpoint import Checkpoint
-from dkdist.linear import epochs, training
+from dkdist.linear import epochs, lanes
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((700, 6)).astype("f4")
@@ -53,9 +53,9 @@ def test_lanes_in_turn_and_in_parallel_give_identical_results(
     assert model.n_lanes_ == n_lanes
     folds, rounds = list[int](), list[int]()
     for name, calls in (("fold", folds), ("run_rounds", rounds)):
-        function = getattr(training, name)
+        function = getattr(lanes, name)
         monkeypatch.setattr(
-            training,
+            lanes,
             name,
             lambda *a, calls=calls, function=function, **k: calls.append(1) or function(*a, **k),
         )
@@ -65,7 +65,7 @@ def test_lanes_in_turn_and_in_parallel_give_identical_results(
         monkeypatch.setattr(epochs, "ROUND_OVERHEAD_BYTES", 1)
         assert bits(model.fit(LAZY, C)) == expected
         assert (len(folds), len(rounds)) == (1, 1)  # and one graph
-        monkeypatch.setattr(training, "MAX_GRAPH_BATCHES", 4)
+        monkeypatch.setattr(lanes, "MAX_GRAPH_BATCHES", 4)
         assert bits(model.fit(LAZY, C)) == expected
         assert len(rounds) > 2
 

@@ -125,7 +125,7 @@ def test_n_lanes_changes_the_result_slightly() -> None:
 def test_averaging_frequency_of_replicas_depends_on_rows(monkeypatch: Any) -> None:
     averaging_calls = list[int]()
     monkeypatch.setattr(
-        "dkdist.linear.training.average_replicas",
+        "dkdist.linear.lanes.average_replicas",
         lambda *value: averaging_calls.append(1) or average_replicas(*value),
     )
     for n, rows, n_calls in (

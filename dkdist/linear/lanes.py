@@ -1,16 +1,15 @@
-"""Runs of epochs: one fold of batches, or rounds of replicas that are averaged (local SGD).
+"""Epochs of several replicas (lanes) that are averaged (local SGD).
 
-    one lane       a fold: batches are prepared in parallel, steps are sequential
-    L > 1 lanes    a round is the batches of all lanes between two averages. One task computes and fits the batches of
-                   a lane; many rounds form one graph. On a cluster, rounds that would take less time than the messages
-                   between their tasks are a fold like that of one lane: lanes take turns
+A round is the batches of all lanes between two averages. One task computes and fits the batches of a lane; many rounds
+form one graph. On a cluster, rounds that would take less time than the messages between their tasks are a fold like
+that of one lane: lanes take turns.
 
 Both ways to run lanes add the same numbers in the same order, so results are bitwise identical.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -23,7 +22,17 @@ from dkdist._runtime.blocks import Job
 from dkdist._runtime.map_reduce import PairwiseSum, fold, run_rounds
 from dkdist._runtime.progress import Progress
 from dkdist.linear._tuning import MAX_GRAPH_BATCHES
-from dkdist.linear.epochs import BatchJobs, BatchKey, BatchSampler, TrainingConfig, TrainingState
+from dkdist.linear.epochs import (
+    BatchJobs,
+    BatchKey,
+    BatchSampler,
+    SaveState,
+    TrainingConfig,
+    TrainingState,
+    measure,
+    n_blocks,
+    next_epochs,
+)
 from dkdist.linear.rows import RowBatch, no_rows
 from dkdist.linear.sgd_steps import (
     Batch,
@@ -35,62 +44,6 @@ from dkdist.linear.sgd_steps import (
     prepare,
     step,
 )
-
-SaveState = Callable[[TrainingState], None]
-
-
-def run_epochs(
-    config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
-) -> TrainingState:
-    """Run from ``state`` to the end; call ``save`` with every state from which the run can resume."""
-    while not config.stopping.is_over(state.losses, state.held_out_losses):
-        run = _run_one_lane if len(config.sampler.lanes(state.epoch)) == 1 else _run_lanes
-        state = run(config, state, progress, save)
-        _measure(config, progress, state)
-    return state
-
-
-def _measure(config: TrainingConfig, progress: Progress, state: TrainingState) -> None:
-    """Report (training, held-out) losses, the means over the last epoch of blocks.
-
-    They are continuous at the start of an epoch, and at its end equal the loss curves of the estimator.
-    """
-    fraction, losses = 0.0, state.last_losses
-    if state.n_batches:
-        fraction, losses = min(1.0, state.n_batches / config.sampler.n_batches), state.model.losses()
-    training, held_out = (
-        config.loss_unit * (fraction * new + (1 - fraction) * old)
-        for new, old in zip(losses, state.last_losses or losses, strict=True)
-    )
-    progress.measure(state.epoch + fraction, training, held_out)
-
-
-def _run_one_lane(
-    config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
-) -> TrainingState:
-    """Run the minimum number of remaining epochs in one fold, so that no core is idle between epochs."""
-    sampler = config.sampler
-    epochs = [sampler.lanes(epoch)[0] for epoch in _next_epochs(config, state)]
-    progress.advance(_n_blocks(epochs[0][: state.n_batches]))
-    result: TrainingState = fold(
-        sampler.blocks,
-        BatchJobs(sampler, list(chain(*epochs))[state.n_batches :]),
-        partial(prepare, config.dtype),
-        partial(_apply_batch, config.objective, len(epochs[0])),
-        state,
-        label="sgd",
-        blocks_per_job=sampler.n_shuffled_blocks,
-        on_segment=lambda segment_state, _: save(segment_state),
-        observe=partial(_measure, config, progress),
-        progress=progress,
-        sequential=sampler.blocks.local,
-    )
-    return result
-
-
-def _apply_batch(objective: Objective, n_batches: int, state: TrainingState, batch: Batch) -> TrainingState:
-    state = state.after(step(objective, state.model, batch), 1, batch.skipped)
-    return state.next_epoch() if state.n_batches == n_batches else state
 
 
 @dataclass(frozen=True)
@@ -126,19 +79,15 @@ def _rounds(sampler: BatchSampler, epoch: int, start: int) -> Iterator[Round]:
         yield Round(parts, Average(length, momentum, first + length >= end))
 
 
-def _next_epochs(config: TrainingConfig, state: TrainingState) -> range:
-    return range(state.epoch, state.epoch + config.stopping.min_remaining_epochs(len(state.losses)))
-
-
-def _run_lanes(
+def run_lanes(
     config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
 ) -> TrainingState:
     """Run the minimum number of remaining epochs."""
     sampler = config.sampler
-    progress.advance(sum(_n_blocks(lane[: state.n_batches]) for lane in sampler.lanes(state.epoch)))
+    progress.advance(sum(n_blocks(lane[: state.n_batches]) for lane in sampler.lanes(state.epoch)))
     rounds = [
         round_
-        for epoch in _next_epochs(config, state)
+        for epoch in next_epochs(config, state)
         for round_ in _rounds(sampler, epoch, state.n_batches if epoch == state.epoch else 0)
     ]
     if sampler.takes_turns(config.dtype.itemsize):
@@ -146,7 +95,7 @@ def _run_lanes(
 
     def observe(reached: TrainingState) -> None:
         save(reached)
-        _measure(config, progress, reached)
+        measure(config, progress, reached)
 
     n_graph_rounds = max(1, MAX_GRAPH_BATCHES // (sampler.batches_per_sync * sampler.n_lanes))
     for first in range(0, len(rounds), n_graph_rounds):
@@ -233,7 +182,7 @@ def _fold_lanes(
         label="sgd",
         blocks_per_job=config.sampler.n_shuffled_blocks,
         on_segment=lambda fold_state, _: save(fold_state.training),
-        observe=lambda fold_state: _measure(config, progress, fold_state.training),
+        observe=lambda fold_state: measure(config, progress, fold_state.training),
         progress=progress,
     )
     return result.training
@@ -256,7 +205,3 @@ def _apply_batch_in_lane(objective: Objective, state: LaneFoldState, item: LaneB
     if average is None:
         return LaneFoldState(state.training, tuple(updates.parts))
     return LaneFoldState(average.apply(state.training, updates.total()))
-
-
-def _n_blocks(batches: list[BatchKey]) -> int:
-    return sum(len(indices) for _, indices in batches)
