@@ -1,13 +1,15 @@
 """Time, memory and accuracy of `SetClassifier` on large collections, beside a pipeline by hand and boosting.
 
     python benchmarks/automatic_large.py [--sizes 8000 100000 1000000] [--repeats 3] [--methods automatic hand boosting]
+                                         [--landmarks 384 768 1536] [--training-sets 32768 65536 131072]
                                          [--before FOLDER] [--folder DIR] [--quick] [--output automatic_large.json]
 
 Sets are the Gaussian mixtures of million.py (200 points, two dimensions); classes are at most 5, and more than 5,
 components. Collections of up to 100,000 sets are in memory, larger ones in a store. Every fit has a process of its
 own, after a fit to 5,000 sets that compiles.
 
-automatic   `SetClassifier()`; with --before also that of another copy of the library in a folder
+automatic   `SetClassifier()`; with --before also that of another copy of the library in a folder; with --landmarks and
+            --training-sets also with other values of `N_LANDMARKS` and `MAX_STREAMED_SETS` of `auto/_tuning.py`
 hand        `DivergenceEmbedding("hellinger")`, `RandomFourierFeatures()`, `IncrementalSGDClassifier()`
 boosting    scikit-learn's histogram gradient boosting on 32 quantiles of each dimension, computed in memory
 
@@ -22,7 +24,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -81,8 +85,12 @@ def make_model(method: str) -> Any:
     return make_pipeline(embedding, features, dk.IncrementalSGDClassifier(random_state=0))
 
 
-def measure(method: str, n: int, store: Path | None) -> dict[str, Any]:
+def measure(
+    method: str, n: int, store: Path | None, constants: Mapping[str, int] | None = None
+) -> dict[str, Any]:
     """Fit one model in this process; return seconds, memory and flags (N_FRESH,) of correct predictions."""
+    for name, value in (constants or {}).items():
+        setattr(import_module("dkdist.auto.selection"), name, value)
     make_model(method).fit(*mixtures(N_IMPORT))
     before = peak()
     make_model(method).fit(*mixtures(N_WARMUP))
@@ -104,11 +112,13 @@ def measure(method: str, n: int, store: Path | None) -> dict[str, Any]:
     return result
 
 
-def in_new_process(method: str, n: int, store: Path | None, before: Path | None) -> dict[str, Any]:
+def in_new_process(
+    method: str, n: int, store: Path | None, before: Path | None, constants: Mapping[str, int]
+) -> dict[str, Any]:
     """Run `measure` in a process of its own; with ``before`` on the library in that folder."""
     if before is None:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
-            return executor.submit(measure, method, n, store).result()
+            return executor.submit(measure, method, n, store, constants).result()
     with tempfile.TemporaryDirectory() as name:
         output = Path(name) / "result.npz"
         call = f"a.measure({method!r}, {n}, {store and str(store)!r})"
@@ -124,14 +134,20 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[8000, 100_000, 1_000_000])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--landmarks", nargs="+", type=int, default=[])
+    parser.add_argument("--training-sets", nargs="+", type=int, default=[])
     parser.add_argument("--before", type=Path, help="folder of another copy of the library")
     parser.add_argument("--folder", type=Path, help="folder of the stores, which are removed at the end")
     args = parser.parse_args()
     if args.quick:
         args.sizes, args.repeats = [5000], 1
-    runs = [(method, method, None) for method in args.methods]
+    runs: list[tuple[str, str, Path | None, dict[str, int]]] = [(one, one, None, {}) for one in args.methods]
     if args.before is not None:
-        runs.append(("automatic, before", "automatic", args.before))
+        runs.append(("automatic, before", "automatic", args.before, {}))
+    for m in args.landmarks:
+        runs.append((f"{m} landmarks", "automatic", None, {"N_LANDMARKS": m}))
+    for most in args.training_sets:
+        runs.append((f"{most} sets", "automatic", None, {"MAX_STREAMED_SETS": most}))
     report = start_report()
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
         for n in args.sizes:
@@ -140,8 +156,8 @@ def main() -> None:
                 dk.import_sets(store, sources(n, POINTS, SETS_PER_SOURCE), Mixtures())
             results: dict[str, list[dict[str, Any]]] = {label: [] for label, *_ in runs}
             for _ in range(args.repeats):
-                for label, method, before in runs:
-                    results[label].append(in_new_process(method, n, store, before))
+                for label, method, before, constants in runs:
+                    results[label].append(in_new_process(method, n, store, before, constants))
             print(f"{n:,} sets")
             first = results[runs[0][0]][0]["correct"].astype(float)
             for label, of_label in results.items():

@@ -40,6 +40,7 @@ class RngStream(IntEnum):
     OUTER_FOLDS = 0x4F555446  # "OUTF": outer folds of nested cross-validation, and hold-out sets
     JACKKNIFE = 0x4A41434B  # "JACK": blocks of rows for standard errors
     P_VALUE = 0x5056414C  # "PVAL": permutations of targets
+    SAMPLED_SETS = 0x53414D50  # "SAMP": sets to which models of large collections are fitted
     POINT_ORDER = 0x4F524445  # "ORDE": sets that decide whether points are ordered
     # Streams of kernels, coresets and alignment
     FOURIER = 0x52464620  # "RFF ": frequencies of random Fourier features

@@ -178,8 +178,8 @@ def moments(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64, F
         total = np.add.reduceat(w, starts)
         mean = np.add.reduceat(w[:, None] * x, starts) / total[:, None]
         effective = total**2 / np.add.reduceat(w**2, starts)
-    for set_mean, start, stop in zip(mean, starts, offsets[1:], strict=True):
-        x[start:stop] -= set_mean  # in place: one set may be as large as memory
+    # one set may be as large as memory; blocks of several sets are small
+    x -= mean if len(mean) == 1 else np.repeat(mean, np.diff(offsets), axis=0)
     x *= x
     if weights is not None:
         x *= w[:, None]

@@ -20,7 +20,8 @@ from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import inline_jit, jit
 from dkdist._numba.elementary import minimum
 
-# rows of a workspace: sorted values, cumulative weights, two buffers of the sort, and the knots of ranks
+# rows of a workspace: sorted values, cumulative weights, two buffers of the sort, and three of `_fill_knots`
+# (tests/scaling/test_set_scaler.py)
 N_WORKSPACE_ROWS = 7
 
 

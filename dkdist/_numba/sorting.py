@@ -14,7 +14,7 @@ from dkdist._numba.compilation import inline_jit
 from dkdist._numba.elementary import f32
 from dkdist._numba.simd import SIMD_WIDTH, comparators, full, larger, load, part, smaller, store
 
-INF = f32(np.inf)
+INF = f32(np.inf)  # IEEE 754-2019
 BLOCK_ROWS = 16  # rows in registers: all of AVX2, half of AVX-512 (tests/loops/test_sorting.py)
 RUN_ROWS = 32  # rows that are sorted in registers at first (tests/loops/test_sorting.py)
 
@@ -75,7 +75,7 @@ def sort_columns(x, n):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _merge(x, first, p, size, is_even):  # type: ignore[no-untyped-def]
-    """Merge two runs of p numbers from ``first`` on, of which ``size`` are not padding, in an even number of levels."""
+    """Merge two runs of p numbers from ``first`` on, in an even number of levels; after ``size`` they are infinite."""
     k = p // 2
     if is_even:  # the first level and that of p / 2
         for i in range(first, first + k, SIMD_WIDTH):

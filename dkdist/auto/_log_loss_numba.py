@@ -11,7 +11,8 @@ import numpy as np
 from dkdist._numba.compilation import FINITE_REASSOC, inline_jit, jit
 from dkdist._numba.elementary import exp, f32, maximum
 
-MIN_EXPONENT = f32(-80.0)  # exp(-80) < 2e-35 does not change a sum that is at least 1
+# exp(-80) < 2e-35 does not change a float32 sum that is at least 1 (IEEE 754-2019)
+MIN_EXPONENT = f32(-80.0)
 
 
 @jit()

@@ -50,7 +50,8 @@ FIRST_ROUND_SETS, SECOND_ROUND_SETS = 400, 900
 MAX_SELECTION_SETS = 2000  # maximum number of sets for the comparison of candidates
 MAX_EXACT_SETS = 4000  # larger collections use landmarks instead of kernel matrices
 # In larger collections, distances to 512 or 1,024 reference sets, whose time is quadratic in the sizes of sets, must
-# reduce the loss by this fraction: distances to 512 series of 50 points take 2 ms a set, filters of windows 0.1 ms.
+# reduce the loss by this fraction: dynamic time warping to 512 series of 50 and 256 points takes 0.13 and 3.2 ms of
+# processor time a set, windows take 0.11 and 0.42 ms (2026-11, 2 cores of an AMD EPYC).
 MAX_QUADRATIC_SETS, MIN_QUADRATIC_GAIN = 16_000, 0.1
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)  # for kernel matrices with mean diagonal 1
 PENALTY_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the best penalty of the previous round
@@ -64,14 +65,18 @@ MIN_RELATIVE_GAIN = 1e-3  # smallest reduction of the loss for which a member is
 MAX_FIT_SETS, MAX_FIT_POINTS = 512, 2**21
 MAX_FIT_STRINGS = 2**12  # frequent n-grams need more strings; larger fits count the n-grams of all strings
 MAX_BACKGROUND_SETS, MAX_BACKGROUND_POINTS = 16, 512  # stored in the model for explanations by dimension
-# Landmarks m of large collections: accuracy against n m^2 operations. Accuracy on mixtures with 500, 1,000 and 2,000
-# landmarks: 0.8650, 0.8654, 0.8656 for 8,000 sets; 0.8685, 0.8702, 0.8711 for 100,000, in 8, 11 and 29 s of processor
-# time (data of python benchmarks/automatic_large.py, 2 cores, 2026-11).
-N_LANDMARKS = 768
-# Larger collections, except of strings, are fitted on a sample of 85 sets per landmark: models of 50,000 and 100,000
-# mixtures with the same landmarks have equal accuracies (python benchmarks/automatic_large.py, 2 cores, 2026-11).
-MAX_STREAMED_SETS = 2**16
-MAX_STREAMED_MEMBERS = 3  # each takes 0.05 to 0.1 ms a set
+# Landmarks m of large collections: accuracy against n m^2 operations. Mixtures with 256, 384, 512 and 768 landmarks,
+# 100,000 sets: accuracy 0.8718, 0.8720, 0.8729, 0.8732 in 9.0, 10.1, 11.3 and 14.5 s. 384, 512, 768 and 1,536
+# landmarks, 8,000 sets: 0.8677, 0.8680, 0.8682, 0.8683 in 2.9, 3.2, 3.6 and 7.3 s
+# (python benchmarks/automatic_large.py --landmarks 256 384 512 768 1536, one run, 2 cores of an AMD EPYC, 2026-11).
+N_LANDMARKS = 512
+# Larger collections, except of strings, are fitted on a sample: time against accuracy. A million mixtures, 768
+# landmarks: 65,536 sets take 12 s; 262,144 sets and 512 landmarks 30 s, with an accuracy lower by 0.0015 +- 0.0007,
+# which is the error of the selection. 100,000 mixtures, 768 landmarks: 32,768 and 65,536 sets lose 0.0041 and 0.0017
+# +- 0.0007 (python benchmarks/automatic_large.py --training-sets 32768 65536 262144, 2 cores, 2026-11).
+MAX_STREAMED_SETS = 2**18
+# Members of large collections: each takes 0.05 to 0.1 ms a set; four were not more accurate (2026-11, 2 cores).
+MAX_STREAMED_MEMBERS = 3
 # Added to the diagonal of the landmarks' kernel matrix, relative to its mean: above rounding errors of float32 kernels,
 # and below the eigenvalues that matter with the smallest penalty.
 LANDMARK_JITTER = 1e-6
@@ -108,7 +113,7 @@ SERIES_LAGS = 1, 2, 4, 8
 # Minimum share of equal consecutive values of a sorted column, if sets are scans of a grid.
 MIN_TIED_SHARE = 0.5
 MAX_ORDER_SETS = 64  # sets that decide whether points are ordered
-MAX_PROFILE_SIZE = 2048  # maximum mean number of points per set for distance profiles, which take n^2 steps
+MAX_PROFILE_SIZE = 2048  # maximum mean number of points per set for distance profiles
 MAX_TREE_DIMS = 256  # each dimension has nine columns of summaries
 MAX_REFERENCE_SETS, MAX_REFERENCE_STRINGS = 512, 1024  # reference sets and strings for distances
 # Strings are aligned if the 5 % and 95 % quantiles of their lengths differ by at most this fraction of the median.
@@ -130,5 +135,5 @@ MAX_BETA = 100.0  # inverse temperature for perfectly separated classes
 DEFAULT_N_TREES = 150
 # Random projections of the targets, if there are more targets: fewer are faster, but splits are noisier. 2,000 sets of
 # 400 classes (python benchmarks/large_cases.py --cases "1,000 classes"): 2.1 s of processor time and 127 MB instead of
-# 18.8 s and 4.5 GB, accuracy 0.456 instead of 0.449, squared error 0.9 % larger (2026-11, 2 cores of AMD Zen 5).
+# 18.8 s and 4.5 GB, accuracy 0.456 instead of 0.449, squared error 0.9 % larger (2026-11, 2 cores of an AMD EPYC).
 MAX_SPLIT_TARGETS = 32

@@ -57,9 +57,8 @@ class KernelMember:
         return INTERCEPT_KERNEL * self.duals.sum(axis=0) if self.intercept is None else self.intercept
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            field.name: getattr(self, field.name) for field in fields(self)
-        }  # without the cached function
+        # without the cached sums
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def _weighted_sums(self) -> KernelSums:

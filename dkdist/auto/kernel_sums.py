@@ -1,4 +1,4 @@
-"""Weighted sums of kernels with training rows, in float32 products: predictions of exact kernel models.
+"""Kernels of rows with training rows or landmarks, in float32 products, and weighted sums of them.
 
     sum_j a_j exp(x.y_j - |x|^2 / 2 - |y_j|^2 / 2),    rows minus a centre, divided by the width of the kernel
 
@@ -21,6 +21,8 @@ from dkdist.auto.representation_rows import RowKernel, squared_norms
 ROWS_MULTIPLE = 64  # tests/automatic/test_kernel_sums.py
 # larger numbers in units of the width are clipped: squares of 1e8 columns are finite in float32, and kernels are 0
 MAX_SCALED_VALUE = 1e15  # tests/automatic/test_kernel_sums.py
+# With more columns, one product of all is faster than one of each (tests/automatic/test_kernel_sums.py).
+MAX_SINGLE_COLUMNS = 16
 
 
 class GaussianColumns:
@@ -39,9 +41,8 @@ class GaussianColumns:
         """Yield the columns (128, m) of each width for tiles of rows X (n, k)."""
         for start in range(0, len(X), TILE_ROWS):
             tile = self._scaled(X[start : start + TILE_ROWS])
-            norms = squared_norms(
-                tile.astype(np.float64)
-            )  # einsum of converted numbers splits rows at buffers
+            # einsum of converted numbers splits rows at buffers
+            norms = squared_norms(tile.astype(np.float64))
             half_squares = (0.5 * norms).astype(np.float32)[:, None]
             K = np.empty((len(tile), len(self._factors[0][1])), np.float32)
             totals = [np.zeros_like(K) for _ in self._ratios]
@@ -79,4 +80,6 @@ class KernelSums:
 
 def _row_products(A: F64, B: F64) -> F64:
     """Return A B (n, t); einsum sums each row in the same order, unlike a BLAS."""
+    if B.shape[1] > MAX_SINGLE_COLUMNS:
+        return np.asarray(np.einsum("ij,jk->ik", A, B))
     return np.stack([np.einsum("ij,j->i", A, column) for column in np.ascontiguousarray(B.T)], axis=1)

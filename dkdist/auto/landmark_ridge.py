@@ -57,7 +57,7 @@ class LandmarkKernel:
         rows = self.images[0].astype(np.float64)
         K = self.kernel.of(rows, [image.astype(np.float64) for image in self.images], self.centre)
         K = (K + K.T) / 2
-        K[np.diag_indices_from(K)] += LANDMARK_JITTER * np.trace(K) / len(K)
+        K[np.diag_indices_from(K)] += LANDMARK_JITTER
         return np.asfortranarray(scipy.linalg.cholesky(K, lower=True))
 
 
@@ -118,14 +118,14 @@ class LandmarkModels:
     offset: F64
     columns: F32
 
-    def fits(self, alphas: Sequence[float]) -> Iterator[tuple[F64, F64]]:
-        """Yield dual coefficients (m, t) and intercepts (t,) for each penalty, without the held-out rows."""
+    def fit_without_held_out(self, alphas: Sequence[float]) -> Iterator[tuple[F64, F64]]:
+        """Yield dual coefficients (m, t) and intercepts (t,) for each penalty, from the training rows."""
         return self._solutions(self.train, alphas)
 
     def held_out_values(self, alphas: Sequence[float]) -> list[F64]:
-        """Return the values (n_held_out, t) of `fits`."""
+        """Return the values (n_held_out, t) of `fit_without_held_out`."""
         K = self.columns.astype(np.float64)
-        return [K @ a + b for a, b in self.fits(alphas)]
+        return [K @ a + b for a, b in self.fit_without_held_out(alphas)]
 
     def fit_all(self, alpha: float) -> tuple[F64, F64]:
         """Return dual coefficients (m, t) and intercepts (t,), fitted on all rows."""
@@ -154,7 +154,7 @@ def sum_landmark_statistics(
     weights = None if problem.weights is None else problem.weights[:, None]
     labels = RowLabels(y - offset, problem.held_out, weights)
     keys = [(leaf, True, 0) for leaf in leaves]
-    sums = sum_statistics(data, leaves, keys, labels, problem, np.dtype(np.float64))
+    sums = sum_statistics(data, leaves, keys, labels, problem, np.float64)
     held_out = labels.part(problem.held_out)
     models = []
     for kernel, key in zip(data.kernels, keys, strict=True):

@@ -133,7 +133,7 @@ class FittedMembers:
         return KernelMember(kernel.leaf, kernel.kernel, kernel.images, a, kernel.centre, share, b)
 
     @property
-    def is_one_sparse(self) -> bool:
+    def has_only_sparse_rows(self) -> bool:
         """Whether all models are on the same sparse rows."""
         return len(self.widths) == 1 and isinstance(self.models[0], SparseModels)
 
@@ -165,7 +165,7 @@ def fit_streamed(
     held_out_fraction = min(HELD_OUT_FRACTION, MAX_HELD_OUT_SETS / len(data))
     fitted = _fit_members(data, [*members, *added], landmarks, held_out_fraction)
     ranked = sorted(fitted.trials, key=lambda trial: trial.loss)
-    if fitted.is_one_sparse:  # one penalty, so that a later fit can repeat it
+    if fitted.has_only_sparse_rows:  # one penalty, so that a later fit can repeat it
         ranked = ranked[:1]
     average = best_average(ranked, fitted.evaluation)
     machines = [

@@ -1,14 +1,13 @@
 """Selection of a model: from sets and targets to a fitted ensemble.
 
 sets ─ sample ─> fitted representations ─> rows of 400 sets ─> all candidates ─> rows of 900 ─> the best candidates
-                                              ─> rows of up to 2,000 ─> the best of these ─> weighted average
-average ─┬─ up to 4,000 sets: exact kernels
-         └─ more: kernels of landmarks, in one pass
+                              ─┬─ up to 4,000 sets: rows of up to 2,000 ─> the best ─> weighted average of exact kernels
+                               └─ more: kernels of landmarks, in one pass ─> weighted average by held-out sets
 
 `BudgetPlanner` predicts the time of the final fit from that of the trials, and drops members or landmarks that do not
 fit into the budget. Kernels take n^3 operations, rows a constant time per set, m landmarks n m^2 operations per member
-plus five solutions of m^3 operations. Predicted times may be wrong by a small factor. A warning is issued if
-even the smallest fit exceeds the budget.
+plus six solutions of m^3 operations. Predicted times may be wrong by a small factor. A warning is issued if even the
+smallest fit exceeds the budget.
 """
 
 from __future__ import annotations
@@ -75,6 +74,7 @@ from dkdist.auto.successive_halving import (
 from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.linear.calibration import log_probabilities
 from dkdist.linear.feature_trees import Node, SharedFeatureGraph
+from dkdist.linear.held_out import choose_held_out
 from dkdist.linear.kernel_ridge import duals
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import Labels
@@ -193,8 +193,11 @@ class SelectedModel:
 def select_model(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
     """Select candidates by cross-validation, and fit their weighted average, or the constant."""
     rng = np.random.default_rng(data.seed)
-    if not _has_symbols(data.sets):
-        data = data.take(sample_positions(rng, len(data), MAX_STREAMED_SETS))
+    if not _has_symbols(data.sets) and len(data) > MAX_STREAMED_SETS:
+        left_out = choose_held_out(
+            len(data), 1 - MAX_STREAMED_SETS / len(data), (data.seed, RngStream.SAMPLED_SETS), data.classes
+        )
+        data = data.take(np.flatnonzero(~left_out))
     sets, n = data.sets, len(data)
     sample = load_points(sets[sample_positions(rng, n, _sample_size(sets))])
     scaler, background = _fit_scaler(sample, candidates), _draw_background(sample, data.seed)

@@ -115,15 +115,15 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Notes
     -----
     Up to 4,000 sets kernels are exact and the final model is fitted on all sets; at most 2,000 are used for selection.
-    Larger collections are fitted in one pass with the kernels of 768 landmark sets (Nyström approximation; Rudi,
-    Camoriano, Rosasco 2015), without the hold-out that scores the model, and on at most 65,536 random sets; 5,000 of
-    them determine penalties and weights. Above 16,000 sets, distances to reference sets are only used if they reduce
-    the loss by 10 %. More than 2,000 strings are fitted by a linear model of up to 131,072 n-grams alone, if other
-    candidates are significantly worse on 6,000 strings; its last fit uses all strings. 27,000 names take 3 s of
-    processor time.
+    Larger collections are fitted in one pass with the kernels of 512 landmark sets (Nyström approximation; Rudi,
+    Camoriano, Rosasco 2015), without the hold-out that scores the model. They are fitted on at most 262,144 random
+    sets, with at least one of each class; a quarter, at most 5,000, determines penalties and weights. Above 16,000
+    sets, distances to reference sets are only used if they reduce the loss by 10 %. More than 2,000 strings are fitted
+    by a linear model of up to 131,072 n-grams alone, if other candidates are significantly worse on 6,000 strings; its
+    last fit uses all strings. 27,000 names take 2 s.
     Probabilities and prediction sets are calibrated on the outer predictions; with ``groups`` each group has the weight
     of one set. Standard errors are jackknife errors over sets, or over groups. Up to 512 sets are read to fit
-    representations, up to 2,000 to compare them, and all to fit; a store is read block by block. Cost: the
+    representations, and up to 2,000 to compare them; a store is read block by block. Cost: the
     embeddings, and about 200 n^3 operations for n compared sets, in each outer fold and in the final selection. Memory:
     the rows of all candidates, and up to eight n x n matrices of float64 (32 MB each for 2,000 sets) per concurrent
     candidate. One candidate runs per core, up to four; with a limit of memory one at a time.

@@ -104,9 +104,8 @@ def _weighted_quantiles(points, offsets, skipped, centre, U, Q, x, weights, keys
         total = total_weight(weights, True, start, start + n)
         for first in range(0, L, SIMD_WIDTH):
             _project_lanes(points, start, n, centre, U[first // SIMD_WIDTH], x)
-            for i in range(
-                n
-            ):  # the low bits of a float64 that a float32 does not use hold the index of the point
+            # the low bits of a float64, which a float32 does not use, hold the index of the point
+            for i in range(n):
                 for k in range(i * SIMD_WIDTH, (i + 1) * SIMD_WIDTH):
                     keys[k] = x[k]
                     bits[k] |= i

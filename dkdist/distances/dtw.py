@@ -39,7 +39,7 @@ from dkdist.distances._tuning import DIAGONAL_OVERHEAD_POINTS, MAX_UNPACKED_SERI
 from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.series import BackwardSeries, pack_backward, require_band
 
-N_LANES = SIMD_WIDTH  # series per pack
+N_LANES = SIMD_WIDTH  # series per pack (python benchmarks/roofline.py distances)
 
 
 class PackedSeries(NamedTuple):

@@ -426,7 +426,7 @@ def tensor_density(C: F32, tables: list[F32]) -> F32:
 
 
 MIN_DENSITY = 1e-6  # in units of the uniform density (tests/densities/test_homogeneous_features.py)
-NODES_PER_VECTOR = 8  # the number of nodes is padded to a multiple of this
+NODES_PER_VECTOR = 8  # the number of nodes is padded to a multiple (python benchmarks/roofline.py others)
 MIN_LOG_ARGUMENT = 1e-30  # normal in float32 (IEEE 754-2019); smaller amplitudes are negligible
 
 

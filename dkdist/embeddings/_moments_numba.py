@@ -39,7 +39,8 @@ def moments(points: F32, offsets: I64, weights: F32 | None, centre: F64, scale: 
 
 
 # E[u^2] - E[u]^2 has a relative error of at most (n / 2 + 8) 2^-53 (1 + E[u]^2 / var), because vectors have two sums or
-# more. A chunk has up to 2^20 points, so this limit keeps the error below 2^-24, the rounding error of float32.
+# more. A chunk has up to 2^20 points, so this limit keeps the error below 2^-24, the rounding error of float32
+# (tests/moments/test_moments_loops.py).
 MAX_SQUARED_MEAN_RATIO = 2.0**10
 
 

@@ -20,7 +20,8 @@ from dkdist._numba.simd import SIMD_WIDTH, full, fused, load, minus, square_root
 from dkdist._numba.sorting import padded_rows, sort_blocks, sort_columns
 
 EXPONENT_BITS = i32(0x7F800000)
-SMALLEST, LARGEST = f32(2.0**-76), f32(np.finfo(np.float32).max)  # for normal units and their inverses
+# largest differences for which units and their inverses are normal (tests/embeddings/test_rotations.py)
+SMALLEST, LARGEST = f32(2.0**-76), f32(np.finfo(np.float32).max)
 
 
 def fill_profiles(

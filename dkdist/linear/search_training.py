@@ -429,7 +429,7 @@ def sum_statistics(
     keys: Sequence[GramKey],
     labels: RowLabels,
     problem: SearchProblem,
-    dtype: np.dtype[Any] = np.dtype(np.float32),  # noqa: B008
+    dtype: type[Any] = np.float32,
 ) -> StatisticsByKey:
     """Return the statistics of the training rows of all blocks, with products in ``dtype``."""
     blocks, features = data.blocks(leaves, simultaneous=False), data.features(leaves)
@@ -439,7 +439,7 @@ def sum_statistics(
         MAX_SEARCH_TREE_LEVELS + MAX_WAITING_SUMS
     )
     plan = plan_blocks(blocks, what="search, ridge", passes=1, waiting=1, state_bytes=state_bytes)
-    work = partial(accumulate_outputs, features, dtype, keys)
+    work = partial(accumulate_outputs, features, np.dtype(dtype), keys)
     with plan.run(problem.verbose) as progress:
         sums: StatisticsByKey = tree_sum(
             blocks, jobs, work, merge_outputs, window=MAX_WAITING_SUMS, label="grams", progress=progress

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dkdist._numba.products import is_blas_deterministic
-from dkdist.auto.kernel_sums import ROWS_MULTIPLE, KernelSums
+from dkdist.auto.kernel_sums import MAX_SINGLE_COLUMNS, ROWS_MULTIPLE, KernelSums
 from dkdist.auto.representation_rows import RowKernel
 
 RNG = np.random.default_rng(0)
@@ -28,12 +28,14 @@ def test_sums_match_float64(kernel: RowKernel, n_images: int) -> None:
     )
 
 
-def test_sums_of_a_row_do_not_depend_on_other_rows() -> None:
-    sums = KernelSums(RowKernel(7.0), (IMAGES[0],), DUALS, CENTRE)
+@pytest.mark.parametrize("n_outputs", [2, MAX_SINGLE_COLUMNS + 5])
+def test_sums_of_a_row_do_not_depend_on_other_rows(n_outputs: int) -> None:
+    coef = np.resize(DUALS, (70, n_outputs))
+    sums = KernelSums(RowKernel(7.0), (IMAGES[0],), coef, CENTRE)
     all_values = sums.of(X)
     for rows in (slice(0, 1), slice(5, 150), slice(127, 300), slice(299, 300)):
         np.testing.assert_array_equal(sums.of(X[rows]), all_values[rows])
-    assert sums.of(X[:0]).shape == (0, 2)
+    assert sums.of(X[:0]).shape == (0, n_outputs)
 
 
 def test_padded_products_are_deterministic_or_computed_by_integers() -> None:

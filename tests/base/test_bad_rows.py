@@ -23,10 +23,10 @@ import dkdist.linear.lanes
 import dkdist.linear.sgd_steps
 from dkdist._base.parameter_checks import draw_seed
 from dkdist._base.random_streams import RngStream
-from dkdist._runtime.checkpoint import Checkpoint
 from dkdist.linear.held_out import held_out_in_stream
 from dkdist.linear.rows import exclude
 from dkdist.linear.sgd_steps import Batch, prepare, step_size
+from tests.simulated_kill import SimulatedKill, kill_after_saves
 
 N, D = 700, 6
 RNG = np.random.default_rng(0)
@@ -190,25 +190,14 @@ def test_eta0_matches_valid_rows() -> None:
         ]
 
 
-class SimulatedKill(BaseException):
-    pass
-
-
 @ignore_skip_warning
 @pytest.mark.parametrize("n_lanes", [1, 3])
 def test_resumed_run_lists_skipped_rows(tmp_path: Path, monkeypatch: Any, n_lanes: int) -> None:
     monkeypatch.setattr(dkdist._runtime.map_reduce, "MAX_GRAPH_JOBS", 5)
     monkeypatch.setattr(dkdist.linear.epochs, "MAX_BATCHES_PER_SYNC", 2)
     model = skipping(LEARNERS[0], n_epochs=1, n_lanes=n_lanes)
-    X, save, remaining = forms()[1], Checkpoint.save, [2]
-
-    def save_then_fail(self: Checkpoint, *state: Any) -> None:
-        save(self, *state)
-        remaining[0] -= 1
-        if remaining[0] == 0:
-            raise SimulatedKill
-
-    monkeypatch.setattr(Checkpoint, "save", save_then_fail)
+    X = forms()[1]
+    kill_after_saves(monkeypatch, [2])
     resumed = clone(model).set_params(checkpoint=tmp_path)
     with pytest.raises(SimulatedKill):
         resumed.fit(X, LABELS)

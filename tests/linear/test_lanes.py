@@ -12,17 +12,13 @@ import pytest
 from distributed import Client
 
 from dkdist import IncrementalRidge, IncrementalSGDClassifier
-from dkdist._runtime.checkpoint import Checkpoint
 from dkdist.linear import epochs, lanes
+from tests.simulated_kill import SimulatedKill, kill_after_saves
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((700, 6)).astype("f4")
 C = (X @ RNG.standard_normal(6) > 0).astype(int)
 LAZY = da.from_array(X, chunks=(20, -1))
-
-
-class SimulatedKill(BaseException):
-    pass
 
 
 def bits(model: Any) -> bytes:
@@ -76,15 +72,7 @@ def test_lanes_in_turn_resume_from_the_last_average(
     monkeypatch.setattr("dkdist._runtime.map_reduce.MAX_GRAPH_JOBS", 3)
     model = IncrementalSGDClassifier(n_epochs=3, n_lanes=3, random_state=0)
     expected = bits(model.fit(LAZY, C))
-    save, remaining = Checkpoint.save, [2]
-
-    def save_then_fail(self: Checkpoint, *state: Any) -> None:
-        save(self, *state)
-        remaining[0] -= 1
-        if remaining[0] == 0:
-            raise SimulatedKill
-
-    monkeypatch.setattr(Checkpoint, "save", save_then_fail)
+    kill_after_saves(monkeypatch, [2])
     model.set_params(checkpoint=tmp_path / "run")
     with two_workers.as_current():
         with pytest.raises(SimulatedKill):

@@ -22,9 +22,9 @@ import dkdist._runtime.map_reduce
 from dkdist import IncrementalRidge, IncrementalSGDClassifier, IncrementalSGDRegressor
 from dkdist._base.parameter_checks import draw_seed
 from dkdist._base.random_streams import RngStream
-from dkdist._runtime.checkpoint import Checkpoint
 from dkdist.linear.held_out import choose_held_out
 from dkdist.linear.sgd_steps import average_replicas, constant_loss, signs
+from tests.simulated_kill import SimulatedKill, kill_after_saves
 
 from .problems import smooth_problem
 
@@ -254,10 +254,6 @@ def test_nonfinite_rows_raise_in_fit_and_predict() -> None:
             call()
 
 
-class SimulatedKill(BaseException):
-    pass
-
-
 @pytest.mark.parametrize("n_lanes", [1, 3])
 @pytest.mark.parametrize("random_state", [0, None])
 def test_interrupted_run_gives_identical_results(
@@ -270,15 +266,8 @@ def test_interrupted_run_gives_identical_results(
     model = IncrementalSGDClassifier(
         n_epochs=3, n_lanes=n_lanes, validation_fraction=0.1, random_state=random_state
     )
-    save, rng, remaining, kills = Checkpoint.save, np.random.default_rng(n_lanes), [0], 0
-
-    def save_then_fail(self: Checkpoint, *state: Any) -> None:
-        save(self, *state)
-        remaining[0] -= 1
-        if remaining[0] == 0:
-            raise SimulatedKill
-
-    monkeypatch.setattr(Checkpoint, "save", save_then_fail)
+    rng, remaining, kills = np.random.default_rng(n_lanes), [0], 0
+    kill_after_saves(monkeypatch, remaining)
     interrupted = clone(model).set_params(checkpoint=tmp_path / "ck")
     while True:
         remaining[0] = int(rng.integers(1, 4))
