@@ -137,3 +137,24 @@ DEFAULT_N_TREES = 150
 # 400 classes (python benchmarks/large_cases.py --cases "1,000 classes"): 2.1 s of processor time and 127 MB instead of
 # 18.8 s and 4.5 GB, accuracy 0.456 instead of 0.449, squared error 0.9 % larger (2026-11, 2 cores of an AMD EPYC).
 MAX_SPLIT_TARGETS = 32
+
+# Covariates and adjusted variables. Integers of adjusted variables are categories if each has this many sets on
+# average: codes of batches have no order. Fewer sets per category leave too few degrees of freedom.
+MIN_SETS_PER_CATEGORY = 5
+OFFSET_PENALTIES = (
+    1e-4,
+    1e-3,
+    1e-2,
+    1e-1,
+    1.0,
+    10.0,
+)  # relative to the mean squared length of the covariates' columns
+MAX_COLUMNS_OF_PRODUCT = 1024  # columns of float32 rows that are converted to float64 at a time
+# Sets with similar expected targets that exchange targets in permutations: smaller strata leave less of the dependence
+# on the design, larger ones have more permutations. Five strata remove 90 % of a bias (Cochran 1968).
+SETS_PER_STRATUM = 10
+# Fractions of the target's variance that adjusted variables explain. Warning: half of the sets are lost (variance
+# inflation 2). No statement about the sets: less than a tenth is left (variance inflation 10, Marquardt 1970).
+WARN_EXPLAINED_VARIANCE, MAX_EXPLAINED_VARIANCE = 0.5, 0.9
+# Prediction of adjusted variables from rows: folds, sets, and penalty of a kernel with mean diagonal 1.
+N_NUISANCE_FOLDS, MAX_NUISANCE_SETS, NUISANCE_PENALTY = 5, 500, 0.1

@@ -16,6 +16,7 @@ from dkdist._utils.serialization import serializable
 from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.auto.kernel_sums import KernelSums
 from dkdist.auto.representation_rows import RowKernel
+from dkdist.auto.study_design import FittedDesign, remove
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL
 from dkdist.models.model_text import require_working
@@ -116,12 +117,18 @@ Member = KernelMember | LinearMember | TreeMember
 @serializable("Machine")
 @dataclass(frozen=True)
 class Ensemble:
-    """Members and the feature graph that computes their rows; the prediction (n, t) is the sum of the members."""
+    """Members and the feature graph that computes their rows; the prediction (n, t) is the sum of the members.
+
+    With a ``design``, members use rows minus Z times the ``coefficients`` (q, m) of their leaf, for columns Z (n, q) of
+    the design, and the prediction includes the offset of the covariates.
+    """
 
     trees: SharedFeatureGraph
     widths: tuple[int, ...]
     parts: tuple[Member, ...]
     n_outputs: int
+    design: FittedDesign | None = None
+    coefficients: tuple[F64, ...] = ()
 
     def check_loaded(self) -> None:
         """Raise ValueError unless every member predicts ``n_outputs`` numbers from the rows of its leaf."""
@@ -132,6 +139,16 @@ class Ensemble:
             raise ValueError(
                 f"The feature graph must have the widths {self.widths}; got {width_by_leaf} by leaf."
             )
+        if self.design is not None:
+            shapes = [
+                self.coefficients[leaf].shape for leaf in width_by_leaf if leaf < len(self.coefficients)
+            ]
+            expected = [(self.design.n_columns, width) for width in width_by_leaf.values()]
+            if self.design.coef.shape[1:] != (self.n_outputs,) or shapes != expected:
+                raise ValueError(
+                    f"The coefficients of the design must have shapes {expected} and {self.n_outputs} outputs; got "
+                    f"{shapes} and {self.design.coef.shape[1:]}."
+                )
         if not self.parts:
             raise ValueError("The model must have at least 1 member; got 0.")
         for part in self.parts:
@@ -154,14 +171,16 @@ class Ensemble:
         """Return the sets with the feature graph."""
         return SearchData(sets, self.trees, list(self.widths), False)
 
-    def values(self, sets: Sets) -> F64:
-        """Return predictions (n, t) of all sets, block by block."""
+    def values(self, sets: Sets, Z: F64 | None = None) -> F64:
+        """Return predictions (n, t) of all sets, block by block; ``Z`` (n, q) are the columns of the design."""
         data = self.data(sets)
         blocks = data.blocks(self.leaves, simultaneous=True)
-        work = partial(_add_member_values, data.features(self.leaves), self.parts, self.n_outputs)
-        return np.concatenate(
+        removal = None if self.design is None else (Z, self.coefficients)
+        work = partial(_add_member_values, data.features(self.leaves), self.parts, self.n_outputs, removal)
+        total = np.concatenate(
             map_blocks(blocks, work, blocks.bounds[:-1].tolist(), label="predict", local_if_small=True)
         )
+        return total if self.design is None or Z is None else total + self.design.offset(Z)
 
 
 def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:
@@ -179,9 +198,15 @@ def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:
         _check_node(child, width_by_leaf)
 
 
-def _add_member_values(features: Any, parts: Sequence[Any], n_outputs: int, block: Any, first: int) -> F64:
+def _add_member_values(
+    features: Any, parts: Sequence[Any], n_outputs: int, removal: Any, block: Any, first: int
+) -> F64:
     total = np.zeros((len(block), n_outputs))
-    for leaf, X in features(block, first, None):
+    for leaf, rows in features(block, first, None):
+        X = rows
+        if removal is not None:
+            Z, coefficients = removal
+            X = remove(rows, Z[first : first + len(block)], coefficients[leaf])
         for part in parts:
             if part.leaf == leaf:
                 total += part.values(X)

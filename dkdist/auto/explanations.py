@@ -11,8 +11,9 @@ import numpy as np
 from dkdist._numba.arrays import F32, F64
 from dkdist._runtime.process import materialize_params
 from dkdist.auto.ensemble import Ensemble, KernelMember, Member
+from dkdist.auto.study_design import remove
 from dkdist.inspection._tuning import MAX_BACKGROUND_ROWS
-from dkdist.inspection.set_function import SetFunction, gaussian_path_gradient
+from dkdist.inspection.set_function import PathBackground, SetFunction, gaussian_path_gradient
 from dkdist.linear.feature_trees import Node, SharedFeatureGraph
 from dkdist.sets import SampleSets
 
@@ -22,6 +23,79 @@ def set_function(machine: Ensemble) -> SetFunction:
     trees = machine.trees.only(machine.leaves)
     terms = tuple(MachineTerm(root, machine.parts, machine.n_outputs) for root in trees.roots)
     return MachineFunction(terms, np.zeros(machine.n_outputs), trees, machine.parts)
+
+
+def designed_function(machine: Ensemble, Z: F64) -> DesignedFunction:
+    """Return the prediction of sets with the columns ``Z`` (n, q) of the design, as a function of each set."""
+    function = set_function(machine)
+    assert machine.design is not None
+    return DesignedFunction(function.terms, function.constant, machine, Z)
+
+
+@dataclass(frozen=True)
+class DesignedFunction(SetFunction):
+    """Function of sets with covariates or adjusted variables; `at_set` inserts those of one set."""
+
+    machine: Ensemble
+    Z: F64
+
+    def at_set(self, position: int) -> SetFunction:
+        """Return the function of set ``position``, in which its covariates and adjusted variables are constant."""
+        z, design = self.Z[position : position + 1], self.machine.design
+        assert design is not None
+        terms = tuple(
+            ShiftedTerm(term, np.asarray(z @ self.machine.coefficients[term.root.leaf])[0])
+            for term in self.terms
+            if isinstance(term, MachineTerm)
+        )
+        return OffsetFunction(terms, design.offset(z)[0])
+
+    def background(self, sets: SampleSets) -> PathBackground:
+        """Return the adjusted rows of some sets for all terms, and their values without the covariates."""
+        assert self.machine.design is not None
+        Z = self.machine.design.encode(self.machine.design.read(sets))
+        rows = tuple(
+            remove(materialize_params(term.spec).embed(sets), Z, self.machine.coefficients[term.root.leaf])
+            for term in self.terms
+            if isinstance(term, MachineTerm)
+        )
+        values = [term.values(R) for term, R in zip(self.terms, rows, strict=True)]
+        return PathBackground(rows, np.sum(values, axis=0))
+
+
+@dataclass(frozen=True)
+class OffsetFunction(SetFunction):
+    """Sum of terms and a constant that the values of backgrounds do not contain."""
+
+    def path_values(self, values: F64) -> F64:
+        """Return values (k,) that are comparable with those of a background."""
+        return values - self.constant
+
+
+@dataclass(frozen=True)
+class ShiftedTerm:
+    """A term of rows minus ``shift`` (m,); starts of paths and training rows are adjusted already."""
+
+    term: MachineTerm
+    shift: F64
+
+    @property
+    def spec(self) -> Any:
+        """Parameters of the embedding."""
+        return self.term.spec
+
+    @property
+    def training_rows(self) -> F32 | None:
+        """Adjusted training rows."""
+        return self.term.training_rows
+
+    def values(self, rows: F32) -> F64:
+        """Return values (n, t) of rows (n, m)."""
+        return self.term.values(np.asarray(rows - self.shift, np.float32))
+
+    def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
+        """Return gradients (m, t) at a row (m,), or means on the paths from adjusted ``starts`` (t, m)."""
+        return self.term.gradient(np.asarray(row - self.shift, np.float32), starts)
 
 
 @dataclass(frozen=True)

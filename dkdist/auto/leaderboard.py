@@ -14,6 +14,7 @@ from dkdist._utils.text import html_table
 from dkdist.auto._tuning import EQUIVALENCE_MARGIN, SIGNIFICANCE_Z
 from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, standard_error
 from dkdist.auto.scoring import EvaluationSet, Score
+from dkdist.auto.study_design import COVARIATES
 
 MODEL_NAME = "this model"
 OUTER, SELECTION = "outer folds", "selection"
@@ -21,6 +22,7 @@ OUTER, SELECTION = "outer folds", "selection"
 BETTER, NOT_BETTER, NOT_ESTABLISHED = "better", "not better", "not established"
 BASELINE_TEXTS = {
     CONSTANT: "the constant baseline",
+    COVARIATES: "the covariates alone",
     "sizes": "set sizes alone",
     "means": "the means of the sets",
     "moments": "means and covariances",
@@ -133,13 +135,13 @@ def equivalence_margin(baseline_score: float, has_unit_scale: bool) -> float:
 def verdict(name: str, lead: float, error: float, evidence: Evidence) -> str:
     """Return whether the model is better than a baseline: "better", "not better" or "not established".
 
-    "better": the lead exceeds two standard errors and, over the constant, the p-value is at most 0.05. "not better":
-    the lead plus two standard errors is below the equivalence margin. "not established": otherwise, and always if the
-    model is the constant, which does not use the sets.
+    "better": the lead exceeds two standard errors and, over baselines without sets, the p-value is at most 0.05. "not
+    better": the lead plus two standard errors is below the equivalence margin. "not established": otherwise, and always
+    if the model does not use the sets.
     """
     if evidence.is_constant:
         return NOT_ESTABLISHED
-    if lead > SIGNIFICANCE_Z * error and (name != CONSTANT or evidence.p_value <= 0.05):
+    if lead > SIGNIFICANCE_Z * error and (name not in (CONSTANT, COVARIATES) or evidence.p_value <= 0.05):
         return BETTER
     return NOT_BETTER if lead + SIGNIFICANCE_Z * error < evidence.margin else NOT_ESTABLISHED
 

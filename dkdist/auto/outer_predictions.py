@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.stats import t as student_t
@@ -26,6 +27,7 @@ from dkdist.auto._tuning import (
 )
 from dkdist.auto.folds import draw_folds, draw_hold_out, max_folds
 from dkdist.auto.scoring import Score, TrainingData
+from dkdist.auto.study_design import COVARIATES, encode, encodings, residuals
 
 CONSTANT = "constant"
 """The name of the baseline that predicts the mean target."""
@@ -142,10 +144,21 @@ class OuterPredictions:
         by 1 + k / (k - 1) > 2. One hold-out needs no factor. The reference distribution is Student's t with n - 1
         degrees of freedom for n sets or groups. The p-value is two-sided, although only a positive T is evidence,
         because all folds may share a favourable selection.
+
+        With a design, the hypothesis is independence given the design: y and v are residuals of least squares on it,
+        and v is the prediction without the offset of the covariates. T is 0 if the design determines the targets.
         """
-        n_units = len(self.fold) if self.data.groups is None else len(np.unique(self.data.groups))
+        n_units: float = len(self.fold) if self.data.groups is None else len(np.unique(self.data.groups))
         z = self._z() / np.sqrt(self.variance_factor)
+        if self.data.design is not None:
+            n_units = min(n_units, self._effective_number_of_sets)
         return float(min(1.0, 2 * student_t.sf(z, max(1, n_units - 1))))
+
+    @property
+    def _effective_number_of_sets(self) -> float:
+        """Number of sets with equal squared residuals and the same variance of T (Satterthwaite 1946)."""
+        squares = (self._centred_targets**2).sum(axis=1)
+        return float(squares.sum() ** 2 / (squares @ squares)) if squares.any() else 0.0
 
     @property
     def variance_factor(self) -> float:
@@ -155,12 +168,13 @@ class OuterPredictions:
 
     def _z(self) -> float:
         """Return T in standard deviations; 0 if all predictions of each fold are equal, as after a fallback."""
-        y, v = self._centred_targets, self.data.weights[:, None] * self._centred(self.predictions.model)
+        y, v = self._centred_targets, self.data.weights[:, None] * self._set_values
         if not np.abs(v).max() > 1e-12:
             return 0.0
         if self.data.groups is None:
             y, v = y - y.mean(axis=0), v - v.mean(axis=0)
-            variance = ((y.T @ y) * (v.T @ v)).sum() / (len(y) - 1)  # over all permutations (Hoeffding 1951)
+            freedom = max(1, len(y) - 1 - (0 if self._columns is None else self._columns.shape[1]))
+            variance = ((y.T @ y) * (v.T @ v)).sum() / freedom  # over all permutations (Hoeffding 1951)
             return float((y * v).sum() / np.sqrt(variance)) if variance > 0 else 0.0
         sums = np.bincount(np.unique(self.data.groups, return_inverse=True)[1], (y * v).sum(axis=1))
         return float(sums.sum() / np.sqrt(sums @ sums)) if sums.any() else 0.0
@@ -174,15 +188,31 @@ class OuterPredictions:
         sums = np.stack([np.bincount(self.fold, weights * values[:, j], n_folds) for j in range(t)], axis=1)
         return values - (sums / np.bincount(self.fold, weights, n_folds)[:, None])[self.fold]
 
-    @property
+    @cached_property
+    def _columns(self) -> F64 | None:
+        """Columns (n, q) of the design."""
+        design, weights = self.data.design, self.data.weights
+        return None if design is None else encode(encodings(design, weights), design)
+
+    @cached_property
     def _centred_targets(self) -> F64:
-        return self.data.y - self.data.constant
+        if self._columns is None:
+            return self.data.y - self.data.constant
+        return residuals(self._columns, self.data.weights, self.data.y)
+
+    @cached_property
+    def _set_values(self) -> F64:
+        """Predictions (n, t) from the sets: without means of folds, the offset of covariates, and the design."""
+        values = self.predictions.model
+        if COVARIATES in self.predictions.baselines:
+            values = values - self.predictions.baselines[COVARIATES]
+        values = self._centred(values)
+        return values if self._columns is None else residuals(self._columns, self.data.weights, values)
 
     @property
     def statistic(self) -> float:
         """Statistic T of `p_value`, for a comparison with refits on permuted targets."""
-        values = self._centred(self.predictions.model)
-        return float((self.data.weights[:, None] * self._centred_targets * values).sum())
+        return float((self.data.weights[:, None] * self._centred_targets * self._set_values).sum())
 
 
 def collect_predictions(

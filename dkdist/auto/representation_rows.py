@@ -67,6 +67,11 @@ class Views:
         return [entry for entry in entries if entry.name not in fitted]
 
     @property
+    def images_by_leaf(self) -> dict[int, tuple[I64, ...]]:
+        """Column permutations of the images of each leaf."""
+        return {view.leaf: view.images for view in self.views}
+
+    @property
     def row_bytes(self) -> int:
         """Bytes per set for the rows of all leaves and the images of one view."""
         images = max((len(view.images) * view.n_features for view in self.views), default=0)
@@ -76,20 +81,32 @@ class Views:
         """Return the sets with the feature graph."""
         return SearchData(sets, self.trees, [spec.n_features for spec in self.specs], False)
 
-    def standardised(self, rows: Mapping[int, F32]) -> tuple[Views, dict[int, F32]]:
-        """Standardise columns of the views that request it by the rows of some sets; return the views and rows."""
+    def standardised(
+        self, rows: Mapping[int, F32], adjusted: Mapping[int, F32] | None = None
+    ) -> tuple[Views, dict[int, F32]]:
+        """Standardise columns of the views that request it by the rows of some sets; return the views and rows.
+
+        Means and standard deviations are those of ``adjusted`` rows, if any: variables that are removed later do not
+        decide the weights of columns.
+        """
         specs, standardised_rows, views = list(self.specs), dict(rows), []
         for view in self.views:
             spec = view.spec
             if view.entry.standardised:
-                spec = specs[view.leaf] = StandardisedSpec.of(view.spec, rows[view.leaf])
+                spread = rows if adjusted is None else adjusted
+                spec = specs[view.leaf] = StandardisedSpec.of(view.spec, spread[view.leaf])
                 standardised_rows[view.leaf] = spec.of_rows(rows[view.leaf])
             views.append(replace(view, spec=spec))
         return Views(tuple(views), tuple(specs)), standardised_rows
 
 
-def fit_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
-    """Fit representations to a sample, without standardisation; equal parameters share a leaf."""
+def fit_views(
+    entries: Sequence[Representation], sample: SampleSets, *, separate_images: bool = False
+) -> Views:
+    """Fit representations to a sample, without standardisation; equal parameters share a leaf.
+
+    With ``separate_images``, representations with other images have leaves of their own.
+    """
     leaves: dict[Any, int] = {}
     maps: dict[str, tuple[Any, SampleSets]] = {}
     views = []
@@ -101,13 +118,14 @@ def fit_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
         spec = fit_spec(entry, mapped_sample)
         if spec is None:
             continue
-        leaf = leaves.setdefault((spec, entry.standardised), len(leaves))
+        images = entry.images if separate_images else ()
+        leaf = leaves.setdefault((spec, entry.standardised, images), len(leaves))
         views.append(
             FittedRepresentation(
                 entry, spec, leaf, tuple(spec.permuted_columns(one) for one in entry.images[1:])
             )
         )
-    return Views(tuple(views), tuple(spec for spec, _ in leaves))
+    return Views(tuple(views), tuple(spec for spec, *_ in leaves))
 
 
 def _fit_map(

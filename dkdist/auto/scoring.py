@@ -18,6 +18,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist.auto._log_loss_numba import add_log_losses
 from dkdist.auto._tuning import BETA_RTOL, MAX_BETA, MAX_NEWTON_STEPS, SIGNIFICANCE_Z
 from dkdist.auto.folds import repeated_folds
+from dkdist.auto.study_design import StudyDesign, permutation_strata
 from dkdist.linear.calibration import fit_calibration
 from dkdist.linear.kernel_ridge import FoldsByLength, folds_by_length
 
@@ -31,7 +32,8 @@ class EvaluationSet:
     """Targets (n, t), weights (n,) with mean 1, and repeats of cross-validation folds.
 
     ``rows`` (n,) are the positions of the sets in the call of ``fit``. ``classes`` (n,) is None for regression.
-    ``criterion(predictions, rows)``, if not None, is a score that replaces the loss. ``groups`` (n,) is optional.
+    ``criterion(predictions, rows)``, if not None, is a score that replaces the loss. ``groups`` (n,) is optional. With
+    an ``offset`` (n, t) of covariates, ``y`` and all values are relative to it, and classes depend on their sum.
     """
 
     y: F64
@@ -41,6 +43,7 @@ class EvaluationSet:
     classes: I64 | None = None
     criterion: Callable[[F64, I64], float] | None = None
     groups: Any = None
+    offset: F64 | None = None
 
     @cached_property
     def folds_by_length(self) -> FoldsByLength:
@@ -50,7 +53,7 @@ class EvaluationSet:
     def loss(self, values: F64) -> float:
         """Return the mean error of predictions (n_repeats, n, t), or the negative criterion."""
         if self.criterion is not None:
-            return -float(np.mean([self.criterion(one, self.rows) for one in values]))
+            return -float(np.mean([self.criterion(one, self.rows) for one in self.total(values)]))
         return float(self._errors(values) @ self.weights / len(self.y))
 
     def is_significantly_worse(self, values: F64, others: F64) -> bool:
@@ -76,7 +79,9 @@ class EvaluationSet:
         """Return the calibration of the mean over repeats of values (n_repeats, n, t); None for regression."""
         if self.classes is None:
             return None
-        return fit_calibration(values.mean(axis=0), self.classes, max(2, self.y.shape[1]), self.weights)
+        return fit_calibration(
+            self.total(values).mean(axis=0), self.classes, max(2, self.y.shape[1]), self.weights
+        )
 
     @property
     def constant_values(self) -> F64:
@@ -104,7 +109,11 @@ class EvaluationSet:
         """Return the error (n,) of each row, averaged over repeats."""
         if self.classes is None:
             return np.asarray(((values - self.y) ** 2).sum(axis=2).mean(axis=0))
-        return log_losses(values, self.classes, self.weights)
+        return log_losses(self.total(values), self.classes, self.weights)
+
+    def total(self, values: F64) -> F64:
+        """Return predictions (.., n, t) with the offset of the covariates."""
+        return values if self.offset is None else values + self.offset
 
 
 def log_losses(values: F64, classes: I64, weights: F64) -> F64:
@@ -127,7 +136,9 @@ class TrainingData:
 
     ``positions`` (n,) are the positions of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds of a
     splitter from the user, or None. The selection maximises ``criterion``; None means squared error or log loss.
-    ``is_ordered`` allows candidates to use the order of points.
+    ``is_ordered`` allows candidates to use the order of points. ``design`` are the covariates and adjusted variables;
+    ``offset`` (n, t) is the prediction from the covariates, relative to which ``y`` is. The model must not use the sets
+    if the adjusted variables explain the targets (``is_confounded``).
     """
 
     sets: Any
@@ -141,6 +152,9 @@ class TrainingData:
     seed: int
     criterion: Score | None = None
     is_ordered: bool = False
+    design: StudyDesign | None = None
+    offset: F64 | None = None
+    is_confounded: bool = False
 
     def __len__(self) -> int:
         return len(self.y)
@@ -152,14 +166,18 @@ class TrainingData:
         weights = self.weights[rows]
         optional: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[rows]
-            for name in ("sets", "classes", "groups", "fold_labels")
+            for name in ("sets", "classes", "groups", "fold_labels", "design", "offset")
         }
         return replace(
             self, y=self.y[rows], weights=weights / weights.mean(), positions=self.positions[rows], **optional
         )
 
     def permuted(self, rng: np.random.Generator) -> TrainingData:
-        """Permute targets and weights: among sets, among groups if each group has one target, else within groups."""
+        """Permute targets and weights: among sets, among groups if each group has one target, else within groups.
+
+        With a design, targets are permuted among sets with equal expected targets (`permutation_strata`), because
+        the design and the targets may depend on each other.
+        """
         order = self._permutation(rng)
         classes = None if self.classes is None else self.classes[order]
         return replace(
@@ -171,16 +189,15 @@ class TrainingData:
         )
 
     def _permutation(self, rng: np.random.Generator) -> I64:
+        strata = np.zeros(len(self), np.int64)
+        if self.design is not None:
+            strata = permutation_strata(self.design, self.y, self.weights)
         if self.groups is None:
-            return rng.permutation(len(self))
+            return permute_within(strata, rng)
         _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
         if (self.y == self.y[first][group]).all():
-            return first[rng.permutation(len(first))[group]]
-        order = np.arange(len(self))
-        for g in range(len(first)):
-            rows = np.flatnonzero(group == g)
-            order[rows] = rng.permutation(rows)
-        return order
+            return first[permute_within(strata[first], rng)[group]]
+        return permute_within(group * (strata.max() + 1) + strata, rng)
 
     def evaluation_set(self, rows: I64) -> EvaluationSet:
         """Return targets and inner folds of some rows, for the comparison of candidates."""
@@ -188,10 +205,26 @@ class TrainingData:
         classes = None if data.classes is None else np.unique(data.classes, return_inverse=True)[1]
         repeats = repeated_folds(len(data), classes, data.groups, data.cv, data.fold_labels, data.seed)
         return EvaluationSet(
-            data.y, data.weights, repeats, data.positions, data.classes, data.criterion, data.groups
+            data.y,
+            data.weights,
+            repeats,
+            data.positions,
+            data.classes,
+            data.criterion,
+            data.groups,
+            data.offset,
         )
 
     @property
     def constant(self) -> F64:
         """Weighted mean target (t,), the prediction of the constant baseline."""
         return np.average(self.y, axis=0, weights=self.weights)
+
+
+def permute_within(strata: I64, rng: np.random.Generator) -> I64:
+    """Return a permutation of positions that leaves every position in its stratum (n,)."""
+    order = np.arange(len(strata))
+    for stratum in range(int(strata.max()) + 1):
+        rows = np.flatnonzero(strata == stratum)
+        order[rows] = rng.permutation(rows)
+    return order

@@ -42,6 +42,7 @@ from dkdist.auto._tuning import (
     N_LANDMARKS,
     N_STREAMED_ALPHAS,
 )
+from dkdist.auto.adjustment import Adjustment
 from dkdist.auto.budgets import Budget
 from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, Member, TreeMember
 from dkdist.auto.folds import sample_positions
@@ -57,6 +58,7 @@ from dkdist.auto.representations import (
     user_representations,
 )
 from dkdist.auto.scoring import EvaluationSet, TrainingData
+from dkdist.auto.study_design import COVARIATES, StudyDesign
 from dkdist.auto.successive_halving import (
     HALVING_ROUNDS,
     STREAMED_ROUND,
@@ -173,17 +175,19 @@ class SelectedModel:
     constant: F64
     omissions: tuple[Omission, ...]
 
-    def fold_predictions(self, sets: Sets) -> FoldPredictions:
+    def fold_predictions(self, sets: Sets, design: StudyDesign | None = None) -> FoldPredictions:
         """Return predictions for held-out sets."""
+        fitted = self.machine.design
+        Z = None if fitted is None or design is None else fitted.encode(design)
         with one_blas_thread():
             scaled = sets if self.scaler is None else self.scaler.transform(sets)
             constant = np.tile(self.constant, (len(sets), 1))
-            ensemble = self.ensemble.values(scaled)
+            ensemble = self.ensemble.values(scaled, Z)
             baselines = {
-                name: ensemble if machine is self.ensemble else machine.values(scaled)
+                name: ensemble if machine is self.ensemble else machine.values(scaled, Z)
                 for name, machine in self.baselines.items()
             }
-        model = constant if self.is_constant else ensemble
+        model = baselines.get(COVARIATES, constant) if self.is_constant else ensemble
         if self.calibration is not None:
             ensemble = log_probabilities(ensemble, self.calibration)
         return FoldPredictions(model, ensemble, {CONSTANT: constant, **baselines})
@@ -194,35 +198,50 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     """Select candidates by cross-validation, and fit their weighted average, or the constant."""
     rng = np.random.default_rng(data.seed)
     if not _has_symbols(data.sets) and len(data) > MAX_STREAMED_SETS:
-        left_out = choose_held_out(
-            len(data), 1 - MAX_STREAMED_SETS / len(data), (data.seed, RngStream.SAMPLED_SETS), data.classes
-        )
-        data = data.take(np.flatnonzero(~left_out))
+        data = _draw_sets(data, MAX_STREAMED_SETS)
+    constant = data.constant
+    if (
+        data.design is not None and len(data) > _tuning.MAX_EXACT_SETS
+    ):  # kernels of landmarks are not adjusted
+        data = _draw_sets(data, _tuning.MAX_EXACT_SETS)
     sets, n = data.sets, len(data)
-    sample = load_points(sets[sample_positions(rng, n, _sample_size(sets))])
-    scaler, background = _fit_scaler(sample, candidates), _draw_background(sample, data.seed)
+    sampled = sample_positions(rng, n, _sample_size(sets))
+    sample = load_points(sets[sampled])
+    scaler = _fit_scaler(sample, candidates)
+    background = _draw_background(sample, data.seed, None if data.design is None else data.design[sampled])
     if scaler is not None:
         sample, sets = load_points(scaler.transform(sample)), scaler.transform(sets)
     data = replace(data, sets=sets)
     entries, omissions = _make_representations(candidates, sample, data)
-    views = fit_views(entries, sample)
+    views = fit_views(entries, sample, separate_images=data.design is not None)
     omissions += [Omission(one.family, "no two dimensions are dependent") for one in views.unfitted(entries)]
     max_sets = budget.max_sets(n, views.row_bytes)
+    if data.design is not None and n > max_sets:
+        data = _draw_sets(data, max_sets)
+        sets, n = data.sets, len(data)
+    adjustment, data = Adjustment.fit(data, views.images_by_leaf)
     order = rng.permutation(n)[: min(MAX_SELECTION_SETS, max_sets)]
     first_size, *later_sizes = round_sizes(len(order))
     compared = np.sort(order[:first_size])
     seconds_before = budget.elapsed
-    views, rows = views.standardised(compute_rows(views, sets[compared], range(len(views.specs))))
+    rows = compute_rows(views, sets[compared], range(len(views.specs)))
+    views, rows = views.standardised(rows, adjustment.of(rows, compared))
     planner = BudgetPlanner(budget, n, len(compared), budget.elapsed - seconds_before)
     budget.require_remaining("the rows were computed")
     evaluation = data.evaluation_set(compared)
-    trials = evaluate_all(views.views, rows, evaluation, budget)
+    trials = evaluate_all(views.views, adjustment.of(rows, compared), evaluation, budget)
     tried = {trial.view.entry.family for trial in trials}
     if budget.is_exhausted:
         skipped = dict.fromkeys(view.entry.family for view in views.views)
         omissions += [Omission(family, "no time was left") for family in skipped if family not in tried]
-    is_streamed, ngrams = n > min(_tuning.MAX_EXACT_SETS, max_sets), None
-    if is_text(sample) and n > MAX_SELECTION_SETS and np.isinf(budget.memory) and not budget.is_exhausted:
+    is_streamed, ngrams = data.design is None and n > min(_tuning.MAX_EXACT_SETS, max_sets), None
+    if (
+        data.design is None
+        and is_text(sample)
+        and n > MAX_SELECTION_SETS
+        and np.isinf(budget.memory)
+        and not budget.is_exhausted
+    ):
         ngrams = sufficient_ngrams(data, trials, rows)
     if ngrams is not None:
         is_streamed, later_sizes = True, []
@@ -237,7 +256,8 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         row_seconds = (budget.elapsed - seconds_before) / (len(compared) - len(previous))
         planner = BudgetPlanner(budget, n, len(compared), row_seconds * len(compared))
         evaluation = data.evaluation_set(compared)
-        trials = evaluate_round(survivors, rows, evaluation, budget, halving_round.penalty_factors)
+        adjusted_rows = adjustment.of(rows, compared)
+        trials = evaluate_round(survivors, adjusted_rows, evaluation, budget, halving_round.penalty_factors)
     if all(trial.trees is not None for trial in trials):
         raise ValueError(
             "X must contain sets with different points; got equal rows for all sets. Check the points."
@@ -245,7 +265,7 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     averaged = trials if ngrams is None else [ngrams]
     average = best_average(averaged, evaluation)
     is_constant, calibration = (
-        ngrams is None and not evaluation.beats_constant(average.values),
+        ngrams is None and (data.is_confounded or not evaluation.beats_constant(average.values)),
         evaluation.calibration(average.values),
     )
     baseline_trials = {
@@ -283,23 +303,37 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
             average = planner.trim_kernels(average)
             leaves = required_leaves([*average.members, *baseline_trials.values()])
             rows = extend_rows(views, sets, np.arange(n), rows, compared, leaves)
-        ensemble, known_rows, training_data = _fit_exact(views, rows, average, data, budget), rows, data
+        known_rows, training_data = adjustment.final(rows), data
+        ensemble = _fit_exact(views, known_rows, average, data, budget, adjustment)
     baselines |= {
-        name: _make_ensemble(views, [_fit_kernel_member(trial, 1.0, known_rows, training_data)], data)
+        name: _make_ensemble(
+            views, [_fit_kernel_member(trial, 1.0, known_rows, training_data)], data, adjustment
+        )
         for name, trial in baseline_trials.items()
         if name not in baselines
     }
-    predictor = _constant_ensemble(views, data) if is_constant else ensemble
+    predictor = _constant_ensemble(views, data, adjustment) if is_constant else ensemble
+    if data.offset is not None:
+        baselines[COVARIATES] = _constant_ensemble(views, data, adjustment)
     best = next((trial for trial in average.members if trial.trees is None), None)
     if best is None:  # all members are trees: use the best other trial
         best = next(trial for trial in trials if trial.trees is None)
         best_part: Member = _fit_kernel_member(best, 1.0, known_rows, training_data)
     else:
         best_part = ensemble.parts[average.members.index(best)]
+    if is_constant and data.offset is not None:  # probabilities are those of the covariates
+        ensemble, calibration = predictor, evaluation.calibration(evaluation.constant_values)
     return SelectedModel(
         scaler, predictor, ensemble, baselines, trials, evaluation, best, best_part, is_constant, calibration,
-        background, data.constant, tuple(omissions),
+        background, constant, tuple(omissions),
     )  # fmt: skip
+
+
+def _draw_sets(data: TrainingData, max_sets: int) -> TrainingData:
+    """Return the data of ``max_sets`` random sets, stratified by class."""
+    share = 1 - max_sets / len(data)
+    left_out = choose_held_out(len(data), share, (data.seed, RngStream.SAMPLED_SETS), data.classes)
+    return data.take(np.flatnonzero(~left_out))
 
 
 def _streamed_members(
@@ -321,18 +355,21 @@ def _streamed_members(
     return average.take_first(MAX_STREAMED_MEMBERS).extend(others, STREAMED_ROUND.views)
 
 
-def _constant_ensemble(views: Views, data: TrainingData) -> Ensemble:
+def _constant_ensemble(views: Views, data: TrainingData, adjustment: Adjustment) -> Ensemble:
     """Return an ensemble that predicts the mean target, from the representation with the fewest columns."""
     leaf = int(np.argmin([spec.n_features for spec in views.specs]))
     weights = np.zeros((data.y.shape[1], views.specs[leaf].n_features))
-    return _make_ensemble(views, [LinearMember(leaf, weights, data.constant, 1.0)], data)
+    return _make_ensemble(views, [LinearMember(leaf, weights, data.constant, 1.0)], data, adjustment)
 
 
-def _make_ensemble(views: Views, parts: Sequence[Member], data: TrainingData) -> Ensemble:
-    widths = tuple(spec.n_features for spec in views.specs)
+def _make_ensemble(
+    views: Views, parts: Sequence[Member], data: TrainingData, adjustment: Adjustment
+) -> Ensemble:
+    widths, leaves = tuple(spec.n_features for spec in views.specs), sorted({part.leaf for part in parts})
     return Ensemble(
-        views.trees.only(sorted({part.leaf for part in parts})), widths, tuple(parts), data.y.shape[1]
-    )
+        views.trees.only(leaves), widths, tuple(parts), data.y.shape[1], adjustment.design,
+        adjustment.coefficients(widths, leaves),
+    )  # fmt: skip
 
 
 def refit_sparse(model: SelectedModel, data: TrainingData) -> SelectedModel | None:
@@ -361,16 +398,18 @@ def _fit_scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
     return None if is_unscaled else SetScaler().fit(sample)
 
 
-def _draw_background(sample: SampleSets, seed: int) -> SampleSets | None:
+def _draw_background(sample: SampleSets, seed: int, design: StudyDesign | None) -> SampleSets | None:
     """Return up to 16 sets with up to 512 points each for explanations by dimension; None for strings."""
     if is_text(sample):
         return None
     rng = np.random.default_rng([seed, RngStream.BACKGROUND])
-    chosen = sample[sample_positions(rng, len(sample), MAX_BACKGROUND_SETS)]
+    positions = sample_positions(rng, len(sample), MAX_BACKGROUND_SETS)
+    chosen = sample[positions]
     rows = [sample_positions(rng, n, MAX_BACKGROUND_POINTS) for n in chosen.sizes.tolist()]
     points = np.concatenate([start + set_rows for start, set_rows in zip(chosen.offsets, rows, strict=False)])
     offsets = np.concatenate([[0], np.cumsum([len(set_rows) for set_rows in rows])])
-    return chosen._of_rows(points, offsets, Labels(names=chosen.names))
+    labels = Labels(names=chosen.names) if design is None else design.labels(positions, chosen.names)
+    return chosen._of_rows(points, offsets, labels)
 
 
 def _make_representations(
@@ -394,12 +433,17 @@ def _make_representations(
 
 
 def _fit_exact(
-    views: Views, rows: Rows, average: WeightedAverage, data: TrainingData, budget: Budget
+    views: Views,
+    rows: Rows,
+    average: WeightedAverage,
+    data: TrainingData,
+    budget: Budget,
+    adjustment: Adjustment,
 ) -> Ensemble:
     """Fit every member on all sets; a trial on all sets is reused."""
     members = zip(average.members, average.shares, strict=True)
     parts = tuple(budget.map(lambda member: _fit_member(*member, rows, data), members, len(data)))
-    return _make_ensemble(views, parts, data)
+    return _make_ensemble(views, parts, data, adjustment)
 
 
 def _fit_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -> Member:

@@ -68,6 +68,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
         Show progress, and a message while functions are compiled.
     random_state : int, Generator or None, default=None
         Seed of the folds, of the sets for the selection, and of random directions and features.
+    covariates : list of str or None, default=None
+        Names of targets of the sets, such as age and sex, that predict next to the sets; they are also a baseline,
+        "covariates". X must have these targets in `fit` and in predictions.
+    adjust : list of str or None, default=None
+        Names of targets of the sets, such as batch and site, that are removed from the rows of all representations. See
+        Notes.
 
     Attributes
     ----------
@@ -85,7 +91,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         P-value of the hypothesis that sets and targets are independent.
     fallback_ : None or str
         "constant" if the model predicts a constant, because the ensemble was not better by one standard error on the
-        inner folds.
+        inner folds. With covariates "covariates", if the model predicts from these alone. Also if adjusted variables
+        explain 90 % of the variance of y.
     judged_ : int64 array
         Positions of the sets with outer-fold predictions.
     best_estimator_ : Pipeline
@@ -94,6 +101,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
         Name of the best single candidate on the leaderboard.
     ordered_ : bool
         Whether candidates could use the order of points.
+    nuisance_scores_ : dict of dicts
+        For each adjusted variable the score of its prediction for held-out sets: from "adjusted" rows, from
+        "unadjusted" rows and by "chance". The mean recall of categories, or R^2 of numbers.
     background_ : SampleSets, or None for strings
         Up to 16 of the sets, with up to 512 points each, for `explain` by dimension.
     n_features_in_ : int
@@ -103,17 +113,26 @@ class SetClassifier(ClassifierMixin, SetLearner):
     ValueError
         If there is only one class or a class has fewer than 2 sets, if weights or groups have another length, for
         unknown candidates, for a requested family that cannot be tried, or if the budget is too small for one
-        candidate.
+        candidate; for covariates and adjusted variables that the sets do not have.
     SampleSetError, StoreFormatError
         For invalid sets or stores, as in embeddings; the message names the set.
 
     Warns
     -----
     UserWarning
-        For fewer than 20 sets.
+        For fewer than 20 sets; if adjusted variables explain half of the variance of y; in predictions, for categories
+        of covariates and adjusted variables that are new.
 
     Notes
     -----
+    Covariates C and adjusted variables A: text and booleans are one-hot columns. So are adjusted integers with at least
+    five sets per value, because codes of batches have no order. Other numbers are standardised; missing ones are
+    replaced by the mean and marked by another column. Least squares on (C, A) is removed from all rows, fitted in each
+    fold on its training sets; for linear models this equals the joint fit of rows and variables. Predictions are the
+    sum of the model of the rows and of a ridge regression on C, adjusted for A. New categories count as the mean. Only
+    effects on means of rows are removed; ``nuisance_scores_`` show others. The p-value is that of independence of sets
+    and targets given C and A. More than 4,000 sets are fitted on a random sample of 4,000.
+
     Up to 4,000 sets kernels are exact and the final model is fitted on all sets; at most 2,000 are used for selection.
     Larger collections are fitted in one pass with the kernels of 512 landmark sets (Nyström approximation; Rudi,
     Camoriano, Rosasco 2015), without the hold-out that scores the model. They are fitted on at most 262,144 random
@@ -173,10 +192,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
         ordered: str | bool = "auto",
         verbose: bool | int = False,
         random_state: RandomStateLike = None,
+        covariates: Sequence[str] | None = None,
+        adjust: Sequence[str] | None = None,
     ) -> None:
         super().__init__(
             candidates, scoring=scoring, cv=cv, budget=budget, n_permutations=n_permutations, ordered=ordered,
-            verbose=verbose, random_state=random_state,
+            verbose=verbose, random_state=random_state, covariates=covariates, adjust=adjust,
         )  # fmt: skip
         self.class_weight = class_weight
 
@@ -206,6 +227,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         from dkdist._base.inputs import check_sets
         from dkdist._base.row_ids import align_to_index
         from dkdist.auto.conformal import fit_prediction_sets
+        from dkdist.auto.outer_predictions import CONSTANT
         from dkdist.linear.calibration import class_prior, fit_power, shrinkage
         from dkdist.linear.problems import as_classes
         from dkdist.linear.sgd_steps import signs
@@ -233,12 +255,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
         logits = log_softmax(power * predictions.ensemble, axis=1)
         self.calibration_ = np.asarray(model.calibration) * [power, 1.0]
         self.shrinkage_ = 0.0  # the constant predicts class frequencies
-        if self.fallback_ is None:
+        if self.fallback_ != CONSTANT:
             p = np.exp(logits[np.arange(len(truth)), truth])
             self.shrinkage_ = shrinkage(p, self.prior_[truth], own, outer.variance_factor)
         self.sets_ = fit_prediction_sets(self._shrunk(logits), truth, groups=outer.data.groups)
         if class_sizes.min() < MIN_CLASS_RATIO * class_sizes.max():
-            self._notes = (self._imbalance_note(truth, largest(predictions.model)),)
+            self._notes = (self._imbalance_note(truth, largest(predictions.model)), *self._notes)
         return self
 
     def _class_sizes(self, index: I64) -> I64:

@@ -60,6 +60,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             "fallback_": str | None, "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str,
             "_notes": tuple[str, ...], "_assumptions": tuple[str, ...] | None, "ordered_": bool | None,
             "_n_members": int, "_best_part": KernelMember | LinearMember | None, "_best_index": int,
+            "nuisance_scores_": dict[str, dict[str, float]] | None,
         }  # fmt: skip
 
     def __init__(
@@ -73,6 +74,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         ordered: str | bool = "auto",
         verbose: bool | int = False,
         random_state: RandomStateLike = None,
+        covariates: Sequence[str] | None = None,
+        adjust: Sequence[str] | None = None,
     ) -> None:
         self.candidates = candidates
         self.scoring = scoring
@@ -82,6 +85,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.ordered = ordered
         self.verbose = verbose
         self.random_state = random_state
+        self.covariates = covariates
+        self.adjust = adjust
 
     def _learn(
         self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
@@ -92,10 +97,14 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         from dkdist._runtime.progress import Progress
         from dkdist.auto.budgets import Budget
         from dkdist.auto.folds import fold_labels
+        from dkdist.auto.nuisance import check_confounding
         from dkdist.auto.point_order import assumptions, check_ordered, find_point_order
         from dkdist.auto.scoring import TrainingData
         from dkdist.auto.selection import refit_sparse, select_model
+        from dkdist.auto.study_design import StudyDesign, check_names
 
+        names = check_names(self.covariates, self.adjust)
+        design = StudyDesign.of(sets, *names) if any(names) else None
         n_permutations = (
             None if self.n_permutations is None else check_int("n_permutations", self.n_permutations)
         )
@@ -115,7 +124,10 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             sets if len(used) == len(sets) else sets[used], y[used], used_classes, weights[used] / weights[used].mean(),
             used_groups, used, self.cv, fold_labels(self.cv, len(used), used_classes, used_groups),
             draw_seed(self.random_state), None if self.scoring is None else score,
+            design=None if design is None else design[used],
         )  # fmt: skip
+        confounding = check_confounding(data)
+        data = replace(data, is_confounded=confounding.is_complete)
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         set_feature_names(self, sets)
         order = find_point_order(self.ordered, data.sets, self.candidates, data.seed)
@@ -137,6 +149,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         if n_permutations is not None:
             self.p_value_ = self._refitted_p_value(data, outer.statistic, n_permutations)
         self._store_result(model, outer, folds, score)
+        self._notes = (*self._notes, *self._report_design(model, data, confounding.explained))
         self.ordered_, self._assumptions = order.is_used, assumptions(order, model.omissions)
         return model, outer
 
@@ -156,7 +169,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         for test in folds.test_rows:
             train = data.take(np.setdiff1d(np.arange(len(data)), test))
             model = select_model(train, self.candidates, budget.restart())
-            parts.append(model.fold_predictions(data.sets[test]))
+            design = None if data.design is None else data.design[test]
+            parts.append(model.fold_predictions(data.sets[test], design))
             if progress is not None:
                 progress.advance(1)
         return model, train, collect_predictions(data, folds, parts)
@@ -185,9 +199,12 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         """Set the fitted attributes."""
         from dkdist.auto.leaderboard import Evidence, equivalence_margin, make_leaderboard, verdict
         from dkdist.auto.outer_predictions import CONSTANT
+        from dkdist.auto.study_design import COVARIATES
 
         self.machine_, self.scaler_, self.background_ = model.machine, model.scaler, model.background
-        self.fallback_ = CONSTANT if model.is_constant else None
+        self.fallback_ = None
+        if model.is_constant:
+            self.fallback_ = COVARIATES if self.covariates else CONSTANT
         self.leaderboard_, self.leads_ = make_leaderboard(outer, model.trials, model.evaluation, score)
         scores = {entry["name"]: entry["score"] for entry in self.leaderboard_}
         margin = equivalence_margin(scores[CONSTANT], self.scoring is None)
@@ -200,6 +217,31 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self._best_index = members[0] if members else -1
         self._best_part = None if members else model.best_part
         self._n_members = len(model.ensemble.parts)
+
+    def _report_design(
+        self, model: SelectedModel, data: TrainingData, explained: dict[str, float]
+    ) -> tuple[str, ...]:
+        """Set ``nuisance_scores_`` and return lines for the summary."""
+        from dkdist.auto.folds import sample_positions
+        from dkdist.auto.nuisance import nuisance_scores, nuisance_text
+        from dkdist.auto.representation_rows import leaf_rows
+
+        self.nuisance_scores_: dict[str, dict[str, float]] = {}
+        fitted = model.machine.design
+        if data.design is None or fitted is None:
+            return ()
+        if data.design.adjusted:
+            rng = np.random.default_rng([data.seed, RngStream.SAMPLED_SETS])
+            positions = sample_positions(rng, len(data), _tuning.MAX_NUISANCE_SETS)
+            sample = data.take(positions)
+            sets = sample.sets if model.scaler is None else model.scaler.transform(sample.sets)
+            leaf = model.best_part.leaf
+            rows = leaf_rows(model.ensemble.data(sets), [leaf])[leaf]
+            self.nuisance_scores_ = nuisance_scores(
+                data.design[positions], rows, sample.weights, sample.groups, data.seed
+            )
+        kinds = {variable.name: variable.description for variable in fitted.variables}
+        return tuple(nuisance_text(data.design, self.nuisance_scores_, explained, kinds))
 
     def check_loaded(self) -> None:
         """Raise ValueError if loaded attributes are inconsistent."""
@@ -239,7 +281,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         n_candidates = len(self.leaderboard_) - 1
         title = f"{type(self).__name__}: {n_candidates} candidates, {self._n_members} in the ensemble"
         if self.fallback_ is not None:
-            title = f"{type(self).__name__}: {n_candidates} candidates; no ensemble beat the constant, which predicts"
+            baseline = "the constant" if self.fallback_ == "constant" else "the covariates alone"
+            title = f"{type(self).__name__}: {n_candidates} candidates; no ensemble beat {baseline}, which predicts"
         return format_summary(
             self.leaderboard_, self.leads_, self._evidence, title=title, score_name=self._score_name,
             evaluated_on=self._evaluated_on, selected_by=self._loss_name if self.scoring is None else self._score_name,
@@ -255,6 +298,11 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         from dkdist.auto.ensemble import KernelMember, TreeMember
 
         check_is_fitted(self)
+        if self.machine_.design is not None:
+            raise AttributeError(
+                "best_estimator_ does not exist for models with covariates or adjust: pipelines of embeddings do not "
+                "read columns of the sets."
+            )
         if self._best.view.entry.embedding is None:
             raise AttributeError(
                 "best_estimator_ does not exist: the best candidate is set sizes, which have no public embedding."
@@ -278,8 +326,13 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     def _values(self, X: Any) -> F64:
         """Return predictions (n, t); blocks of a store are read one after another."""
-        check_is_fitted(self)
-        return self.machine_.values(self._scaled(X))
+        sets = self._sets(X)
+        return self.machine_.values(self._scaled(sets), self._design_columns(sets))
+
+    def _design_columns(self, sets: Sets) -> F64 | None:
+        """Return the columns (n, q) of covariates and adjusted variables; None for a model without them."""
+        design = self.machine_.design
+        return None if design is None else design.encode(design.read(sets), warn=True)
 
     @overload
     def explain(
@@ -354,17 +407,23 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         from dkdist.inspection.answers import answer
 
         check_is_fitted(self)
+        if by == "dimension" and self.machine_.design is not None:
+            raise ValueError(
+                "by must be 'point' for models with covariates or adjust, because points of different sets have "
+                "different adjustments; got 'dimension'."
+            )
         seed = self._seed if random_state is None else draw_seed(random_state)
-        return answer(self._subject(), X, by, at, reference, background, seed, as_frame)
+        return answer(self._subject(X), X, by, at, reference, background, seed, as_frame)
 
-    def _subject(self) -> Subject:
-        """Return the subject of explanations."""
-        from dkdist.auto.explanations import set_function
+    def _subject(self, X: SetsLike) -> Subject:
+        """Return the subject of explanations of sets X."""
+        from dkdist.auto.explanations import designed_function, set_function
         from dkdist.inspection.fitted_pipeline import Subject
 
         scale, shift, single = self._units()
         scalers = () if self.scaler_ is None else (self.scaler_,)
-        function = set_function(self.machine_)
+        Z = None if self.machine_.design is None else self._design_columns(self._sets(X))
+        function = set_function(self.machine_) if Z is None else designed_function(self.machine_, Z)
         outputs = getattr(self, "classes_", range(len(scale)))
         return Subject(function, self, scalers, shift, scale, shift, single, outputs, self.background_)
 

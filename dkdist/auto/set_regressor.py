@@ -22,7 +22,7 @@ class SetRegressor(RegressorMixin, SetLearner):
 
     Parameters
     ----------
-    candidates, cv, budget, n_permutations, ordered, verbose, random_state
+    candidates, cv, budget, n_permutations, ordered, verbose, random_state, covariates, adjust
         As in `SetClassifier`.
     scoring : str, callable or None, default=None
         Score that the selection maximises and the leaderboard shows. None: select by squared error and show R^2.
@@ -31,7 +31,7 @@ class SetRegressor(RegressorMixin, SetLearner):
     ----------
     leaderboard_, leads_, verdicts_, p_value_, fallback_, judged_
         As in `SetClassifier`.
-    best_estimator_, background_, ordered_, n_features_in_
+    best_estimator_, background_, ordered_, nuisance_scores_, n_features_in_
         As in `SetClassifier`.
 
     Raises
@@ -89,7 +89,6 @@ class SetRegressor(RegressorMixin, SetLearner):
         from dkdist._base.parameter_checks import check_set_targets
         from dkdist._base.row_ids import align_to_index
         from dkdist.auto.conformal import fit_intervals
-        from dkdist.auto.outer_predictions import CONSTANT
 
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
         sets = check_sets(X, text=True)
@@ -105,7 +104,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         )
         self._targets = targets[self._used]
         predictions = outer.predictions
-        values = predictions.ensemble if self.fallback_ is None else predictions.baselines[CONSTANT]
+        values = predictions.ensemble if self.fallback_ is None else predictions.baselines[self.fallback_]
         predicted, truth = self._true(values), columns[outer.positions]
         sizes = sets.sizes[outer.positions].astype(np.float64)
         self.intervals_ = [

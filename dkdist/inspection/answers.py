@@ -22,6 +22,7 @@ from dkdist.inspection._tuning import MAX_BACKGROUND_SETS
 from dkdist.inspection.contributions import dimension_contributions, influence_at, point_contributions
 from dkdist.inspection.fitted_pipeline import Subject
 from dkdist.inspection.set_function import PathBackground
+from dkdist.io.lazy_sets import LazySets
 from dkdist.pairwise_matrices.matrix_frames import require_frames
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -175,7 +176,7 @@ def _sample_background(subject: Subject, background: Any, seed: int) -> SampleSe
     if len(sets) > MAX_BACKGROUND_SETS:
         rng = np.random.default_rng([seed, RngStream.BACKGROUND])
         sets = sets[np.sort(rng.choice(len(sets), MAX_BACKGROUND_SETS, replace=False))]
-    loaded = load_points(sets)
+    loaded = sets.load() if isinstance(sets, LazySets) else sets  # with targets, which some models use
     subject.function.require(loaded, 0)
     return loaded
 

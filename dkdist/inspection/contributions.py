@@ -134,7 +134,10 @@ def point_contributions(
     function.require(sets, first)
     return [
         np.asarray(weight_fractions(sample_set)[:, None] * (value - reference + influence))
-        for sample_set, value, influence in function.path_influences(sets, background)
+        for i in range(len(sets))
+        for sample_set, value, influence in function.at_set(first + i).path_influences(
+            sets[i : i + 1], background
+        )
     ]
 
 
@@ -144,4 +147,8 @@ def influence_at(function: SetFunction, at: F32, sets: SampleSets, first: int) -
     Their weighted mean over the points of the set is 0. Raises ValueError without a known derivative.
     """
     function.require(sets, first)
-    return list(function.local_influences(sets, at))
+    return [
+        influence
+        for i in range(len(sets))
+        for influence in function.at_set(first + i).local_influences(sets[i : i + 1], at)
+    ]

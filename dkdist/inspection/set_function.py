@@ -134,6 +134,14 @@ class SetFunction:
             total += term.values(materialize_params(term.spec).embed(sets))
         return total
 
+    def at_set(self, position: int) -> SetFunction:
+        """Return the function of the set at a position in the call, if functions of sets differ."""
+        return self
+
+    def path_values(self, values: F64) -> F64:
+        """Return values (k,) that are comparable with those of a background."""
+        return values
+
     @property
     def training_background(self) -> PathBackground | None:
         """Training sets of the terms that store rows; their values are those of these terms."""
@@ -157,7 +165,8 @@ class SetFunction:
         for i in range(len(sets)):
             sample_set = sets[i : i + 1]
             (values,) = self.values(sample_set)
-            term_starts = [None] * len(self.terms) if background is None else background.starts(values)
+            no_starts = [None] * len(self.terms)
+            term_starts = no_starts if background is None else background.starts(self.path_values(values))
             total = np.zeros((sample_set.n_points, len(values)))
             for term, starts in zip(self.terms, term_starts, strict=True):
                 tables = materialize_params(term.spec)

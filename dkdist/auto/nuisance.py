@@ -1,0 +1,197 @@
+"""Reports on adjusted variables: confounding with the target, and how well adjusted rows still predict them.
+
+Confounding: R^2 is the fraction of the variance of the target that weighted least squares on the adjusted variables
+explains. The variance of an effect of the sets is proportional to 1 / (1 - R^2), the variance inflation factor
+(Marquardt 1970), so that n sets are worth n (1 - R^2). A warning is issued if half of them are lost. If less than a
+tenth is left, deviations from linear effects of the variables may exceed the rest, and the model does not use the sets.
+
+Prediction: in each of five folds, rows are adjusted by the coefficients of the other sets, and kernel ridge
+regression on these predicts the variable of the held-out sets. In training sets adjusted rows have equal means for all
+categories, therefore the kernel is linear plus Gaussian: it also detects differences in spread and shape.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from dkdist._numba.arrays import F32, F64, I64, Array
+from dkdist._utils.validation import find_stacklevel
+from dkdist.auto._tuning import (
+    MAX_EXPLAINED_VARIANCE,
+    N_NUISANCE_FOLDS,
+    NUISANCE_PENALTY,
+    WARN_EXPLAINED_VARIANCE,
+)
+from dkdist.auto.representation_rows import PairwiseRows, RowKernel
+from dkdist.auto.scoring import TrainingData
+from dkdist.auto.study_design import StudyDesign, adjust_rows, encode, encodings, residuals
+from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL, duals
+
+
+@dataclass(frozen=True)
+class Confounding:
+    """Fraction of the target's variance that each adjusted variable explains; ``is_complete`` if too little is left."""
+
+    explained: dict[str, float]
+    is_complete: bool
+
+
+def check_confounding(data: TrainingData) -> Confounding:
+    """Return how far adjusted variables explain the targets of training data; warn if they explain half."""
+    design = data.design
+    if design is None or not design.adjusted:
+        return Confounding({}, is_complete=False)
+    explained, total = {}, 0.0
+    for names in (*((name,) for name in design.adjusted), design.adjusted):
+        of_outputs = _explained(design.select(names), data.y, data.weights)
+        total, largest = of_outputs[0], max(of_outputs)
+        if len(names) == 1:
+            explained[names[0]] = largest
+    is_complete = total >= MAX_EXPLAINED_VARIANCE
+    if is_complete or largest >= WARN_EXPLAINED_VARIANCE:
+        named = [
+            name for name, part in explained.items() if part >= WARN_EXPLAINED_VARIANCE
+        ] or design.adjusted
+        lost = (
+            "Too little is left for any statement about the sets: the model predicts without them. "
+            if is_complete
+            else f"The {len(data.y)} sets are worth {len(data.y) * (1 - largest):.0f} sets without this dependence. "
+        )
+        warnings.warn(
+            f"adjust={list(named)} is confounded with y: the adjusted variables explain {largest:.0%} of the variance "
+            f"of y. {lost}Effects of these variables and of y cannot be told apart. Add sets that break the "
+            "dependence, such as all classes in each batch.",
+            stacklevel=find_stacklevel(),
+        )
+    return Confounding(explained, is_complete)
+
+
+def _explained(design: StudyDesign, y: F64, weights: F64) -> list[float]:
+    """Return the explained fraction of the variance of all targets together, and of each."""
+    left = weights @ residuals(encode(encodings(design, weights), design), weights, y) ** 2
+    total = weights @ (y - np.average(y, axis=0, weights=weights)) ** 2
+    parts = np.divide(left, total, out=np.ones_like(left), where=total > 0)
+    return [1 - float(left.sum() / total.sum()) if total.any() else 0.0, *(1 - parts).tolist()]
+
+
+def nuisance_scores(
+    design: StudyDesign, rows: F32, weights: F64, groups: Array | None, seed: int
+) -> dict[str, dict[str, float]]:
+    """Return for each adjusted variable its score from adjusted rows (n, m), from unadjusted rows, and by chance.
+
+    Scores of held-out sets: the mean recall of categories, or R^2 of numbers (at least 0).
+    """
+    scores = {}
+    for name in design.adjusted:
+        (variable,) = encodings(design.select([name]), weights)
+        values = design.columns[name]
+        is_number = variable.categories is None
+        known = ~np.isnan(values.astype(np.float64)) if is_number else np.ones(len(values), np.bool_)
+        usable = np.flatnonzero(known)
+        targets = (
+            values[usable] if is_number else np.unique(values, return_inverse=True)[1].reshape(-1)[usable]
+        )
+        if len(np.unique(targets)) < 2:
+            continue
+        own = _Nuisance(design[usable], rows[usable], weights[usable], targets, is_number)
+        folds = _folds(targets, is_number, None if groups is None else np.asarray(groups)[usable], seed)
+        scores[name] = {
+            "adjusted": own.score(folds, adjusted=True),
+            "unadjusted": own.score(folds, adjusted=False),
+            "chance": 0.0 if is_number else 1.0 / (int(targets.max()) + 1),
+        }
+    return scores
+
+
+def _folds(targets: Array, is_number: bool, groups: Array | None, seed: int) -> list[I64]:
+    units = (
+        np.arange(len(targets)) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
+    )
+    first = np.unique(units, return_index=True)[1]
+    n_folds = min(N_NUISANCE_FOLDS, len(first))
+    kind = KFold if is_number or np.bincount(targets[first]).max() < n_folds else StratifiedKFold
+    splits = kind(n_folds, shuffle=True, random_state=seed % 2**32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # categories with fewer sets than folds
+        parts = [test for _, test in splits.split(first, None if kind is KFold else targets[first])]
+    return [np.flatnonzero(np.isin(units, test)) for test in parts]
+
+
+@dataclass(frozen=True)
+class _Nuisance:
+    """One adjusted variable with its targets (n,): numbers or indices of categories."""
+
+    design: StudyDesign
+    rows: F32
+    weights: F64
+    targets: Array
+    is_number: bool
+
+    def score(self, folds: Sequence[I64], *, adjusted: bool) -> float:
+        """Return the score of predictions of all held-out folds."""
+        y = self.targets[:, None].astype(np.float64)
+        if not self.is_number:
+            y = (self.targets[:, None] == np.arange(self.targets.max() + 1)).astype(np.float64)
+        predicted = np.zeros_like(y)
+        for test in folds:
+            train = np.setdiff1d(np.arange(len(y)), test)
+            predicted[test] = self._predict(y, train, test, adjusted=adjusted)
+        if self.is_number:
+            spread = ((y - y.mean()) ** 2).sum()
+            return max(0.0, 1 - float(((y - predicted) ** 2).sum() / spread))
+        hits = predicted.argmax(axis=1) == self.targets
+        return float(np.mean([hits[self.targets == k].mean() for k in np.unique(self.targets)]))
+
+    def _predict(self, y: F64, train: I64, test: I64, *, adjusted: bool) -> F64:
+        """Return predictions (k, t) for the test rows by kernel ridge regression on the training rows."""
+        rows = self.rows
+        if adjusted:
+            variables = encodings(self.design[train], self.weights[train])
+            Z = encode(variables, self.design)
+            _, by_leaf = adjust_rows({0: rows[train]}, Z[train], self.weights[train], {})
+            rows = np.asarray(rows - Z @ by_leaf[0], np.float32)
+        kernels = PairwiseRows([rows[train]]).kernels()
+        used: list[RowKernel] = [kernel for kernel in kernels if kernel.sigma is None][:1]
+        gaussian = sorted(
+            (kernel for kernel in kernels if kernel.sigma), key=lambda kernel: kernel.sigma or 0.0
+        )
+        used += gaussian[len(gaussian) // 2 : len(gaussian) // 2 + 1]
+        # Categories have equal weights in total, as in the mean recall.
+        weights = np.ones(len(train))
+        if not self.is_number:
+            counts = np.bincount(self.targets[train], minlength=y.shape[1])
+            weights = len(train) / (counts[self.targets[train]] * max(1, int((counts > 0).sum())))
+        if not used:
+            return np.tile(np.average(y[train], axis=0, weights=weights), (len(test), 1))
+        X, centre = [rows[train].astype(np.float64)], rows[train].mean(axis=0, dtype=np.float64)
+        K = np.mean([kernel.of(rows.astype(np.float64), X, centre) for kernel in used], axis=0)
+        a = duals(K[train], y[train], weights, NUISANCE_PENALTY)
+        return np.asarray((K[test] + INTERCEPT_KERNEL) @ a)
+
+
+def nuisance_text(
+    design: StudyDesign,
+    scores: dict[str, dict[str, float]],
+    explained: dict[str, float],
+    kinds: dict[str, str],
+) -> list[str]:
+    """Return one line per variable for summaries."""
+    lines = [
+        f"Covariate {name!r} ({kinds[name]}): a predictor next to the sets." for name in design.covariates
+    ]
+    for name in design.adjusted:
+        text = f"Adjusted for {name!r} ({kinds[name]}), which explains {explained[name]:.0%} of the variance of y."
+        if name in scores:
+            one = scores[name]
+            measure = "R^2" if kinds[name].startswith("number") else "mean recall"
+            text += (
+                f" Prediction of {name!r} from held-out rows: {measure} {one['adjusted']:.2f} after adjustment, "
+                f"{one['unadjusted']:.2f} before, {one['chance']:.2f} by chance."
+            )
+        lines.append(text)
+    return lines

@@ -1,0 +1,370 @@
+"""Covariates and nuisance variables of automatic models: columns, their encoding, adjusted rows, and an offset.
+
+The columns of all variables are Z = (C, A): covariates and adjusted variables. Rows R of sets are replaced by the
+residuals R - Z B of weighted least squares of the training sets. For linear models of the rows this is the joint fit on
+rows and columns (Frisch, Waugh 1933; Lovell 1963). Predictions add the offset C b of a ridge regression on (C, A),
+which does not penalise A. Models of the rows are fitted to targets minus the offset of a fit without the own set or
+group, because an offset that was fitted to a target would hide effects of covariates from the selection.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist._base.inputs import Sets
+from dkdist._numba.arrays import F32, F64, I64, Array
+from dkdist._utils.serialization import serializable
+from dkdist._utils.validation import find_stacklevel
+from dkdist.auto._tuning import (
+    MAX_COLUMNS_OF_PRODUCT,
+    MIN_SETS_PER_CATEGORY,
+    OFFSET_PENALTIES,
+    SETS_PER_STRATUM,
+)
+from dkdist.sets.labels import Labels
+
+COVARIATES = "covariates"
+"""The name of the baseline that predicts from the covariates alone."""
+RANK_RTOL = 1e-10  # singular values below this fraction of the largest are rounding errors of equal columns
+
+
+def check_names(covariates: Any, adjust: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of both arguments; ValueError unless they are distinct names in sequences."""
+    names_by_argument = {}
+    for argument, names in (("covariates", covariates), ("adjust", adjust)):
+        is_sequence = names is None or (
+            isinstance(names, Sequence | np.ndarray) and not isinstance(names, str)
+        )
+        if not is_sequence or not all(isinstance(name, str) for name in (() if names is None else names)):
+            raise ValueError(
+                f"{argument} must be a list of names of targets of X, such as ['age']; got {names!r}."
+            )
+        names_by_argument[argument] = tuple(str(name) for name in (() if names is None else names))
+    both = sum(names_by_argument.values(), ())
+    if repeated := [name for name in both if both.count(name) > 1]:
+        raise ValueError(
+            f"covariates and adjust must be distinct names; got {repeated[0]!r} twice. A covariate is a predictor, "
+            "an adjusted variable is removed."
+        )
+    return names_by_argument["covariates"], names_by_argument["adjust"]
+
+
+@dataclass(frozen=True)
+class StudyDesign:
+    """Columns (n,) by name: ``n_covariates`` covariates, then the adjusted variables."""
+
+    columns: Mapping[str, Array]
+    n_covariates: int
+
+    @classmethod
+    def of(cls, sets: Sets, covariates: Sequence[str], adjusted: Sequence[str]) -> StudyDesign:
+        """Read the columns from the targets of sets; ValueError naming a column that is missing or unsuitable."""
+        targets, columns = sets.targets, {}
+        for i, name in enumerate((*covariates, *adjusted)):
+            argument = "covariates" if i < len(covariates) else "adjust"
+            if name not in targets:
+                raise ValueError(
+                    f"{argument} must be targets of X, {list(targets)}; got {name!r}. Add it with from_frame, labelled "
+                    "or write_sets."
+                )
+            values = np.asarray(targets[name])
+            if values.ndim != 1:
+                raise ValueError(
+                    f"{argument}: {name!r} must have 1 value per set; got {values.shape[1]}. Give each column its own "
+                    "name."
+                )
+            if values.dtype.kind == "f" and np.isinf(values).any():
+                raise ValueError(
+                    f"{argument}: {name!r} must be finite or NaN (missing); got {values[np.isinf(values)][0]} for set "
+                    f"{int(np.isinf(values).argmax())}."
+                )
+            columns[name] = values
+        return cls(columns, len(covariates))
+
+    def __getitem__(self, rows: Any) -> StudyDesign:
+        return replace(self, columns={name: values[rows] for name, values in self.columns.items()})
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Names of the covariates."""
+        return tuple(self.columns)[: self.n_covariates]
+
+    @property
+    def adjusted(self) -> tuple[str, ...]:
+        """Names of the adjusted variables."""
+        return tuple(self.columns)[self.n_covariates :]
+
+    def select(self, names: Sequence[str]) -> StudyDesign:
+        """Return a design with these adjusted variables alone."""
+        return StudyDesign({name: self.columns[name] for name in names}, 0)
+
+    def labels(self, rows: Any, names: Any) -> Labels:
+        """Return labels of sets with the columns as targets."""
+        return Labels(names=names, targets=dict(self[rows].columns))
+
+
+@serializable("DesignColumn")
+@dataclass(frozen=True)
+class DesignColumn:
+    """Encoding of a variable as k centred columns: one per category, or the standardised number and whether it lacks.
+
+    ``categories`` is None for numbers. ``fill`` replaces missing numbers. ``is_missing_coded`` adds the indicator.
+    """
+
+    name: str
+    categories: NDArray[np.generic] | None
+    fill: float
+    scale: float
+    is_missing_coded: bool
+    centre: F64
+
+    @classmethod
+    def of(cls, name: str, values: Array, weights: F64, *, is_adjusted: bool) -> DesignColumn:
+        """Return the encoding for training values (n,) with weights (n,)."""
+        if _is_categorical(values, is_adjusted):
+            categories = np.unique(values)
+            return cls(
+                name,
+                categories,
+                0.0,
+                1.0,
+                False,
+                np.average(values[:, None] == categories, axis=0, weights=weights),
+            )
+        numbers = values.astype(np.float64)
+        is_missing = np.isnan(numbers)
+        known, known_weights = numbers[~is_missing], weights[~is_missing]
+        fill = float(np.average(known, weights=known_weights)) if len(known) else 0.0
+        variance = float(np.average((known - fill) ** 2, weights=known_weights)) if len(known) else 0.0
+        scale = float(np.sqrt(variance)) if variance > 0 else 1.0
+        centre = [0.0, float(np.average(is_missing, weights=weights))] if is_missing.any() else [0.0]
+        return cls(name, None, fill, scale, bool(is_missing.any()), np.array(centre))
+
+    def encode(self, values: Array) -> tuple[F64, NDArray[np.bool_]]:
+        """Return columns (n, k), and which values (n,) are unknown categories, whose columns are 0 (the mean)."""
+        if (values.dtype.kind == "U") != (self.categories is not None and self.categories.dtype.kind == "U"):
+            raise ValueError(
+                f"column {self.name!r} must be {'text' if values.dtype.kind != 'U' else 'numbers'}, as in fit; got "
+                f"{values.dtype}."
+            )
+        if self.categories is not None:
+            is_category = values[:, None] == self.categories
+            is_unknown = ~is_category.any(axis=1)
+            return np.where(is_unknown[:, None], 0.0, is_category - self.centre), is_unknown
+        numbers = values.astype(np.float64)
+        is_missing = np.isnan(numbers)
+        columns = [np.where(is_missing, 0.0, (numbers - self.fill) / self.scale)]
+        if self.is_missing_coded:
+            columns.append(is_missing - self.centre[1])
+        return np.stack(columns, axis=1), np.zeros(len(values), np.bool_)
+
+    @property
+    def description(self) -> str:
+        """Kind of the variable, for summaries."""
+        if self.categories is not None:
+            return f"{len(self.categories)} categories"
+        return "number, with missing values" if self.is_missing_coded else "number"
+
+
+def _is_categorical(values: Array, is_adjusted: bool) -> bool:
+    """Return whether values are text, booleans, or adjusted integers that repeat: codes of batches have no order."""
+    if values.dtype.kind in "iu" and is_adjusted:
+        return len(np.unique(values)) * MIN_SETS_PER_CATEGORY <= len(values)
+    return values.dtype.kind in "bU"
+
+
+@serializable("StudyDesign")
+@dataclass(frozen=True)
+class FittedDesign:
+    """Encodings of all variables, and coefficients (k, t) of the columns of the covariates."""
+
+    variables: tuple[DesignColumn, ...]
+    n_covariates: int
+    coef: F64
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless there is one row of coefficients per column of the covariates."""
+        widths = [len(variable.centre) for variable in self.variables]
+        if not 0 <= self.n_covariates <= len(widths) or self.coef.shape[:1] != (
+            sum(widths[: self.n_covariates]),
+        ):
+            raise ValueError(
+                f"The design has {self.n_covariates} covariates of {widths} columns and coefficients of shape "
+                f"{self.coef.shape}, which are inconsistent."
+            )
+
+    @classmethod
+    def fit(cls, design: StudyDesign, y: F64, weights: F64, groups: Any) -> tuple[FittedDesign, F64, F64]:
+        """Return the fitted design, columns (n, q), and offsets (n, t) without the own set or group."""
+        variables = encodings(design, weights)
+        Z = encode(variables, design)
+        k = sum(len(one.centre) for one in variables[: design.n_covariates])
+        coef, offset = fit_offset(Z[:, :k], Z[:, k:], y, weights, groups)
+        return cls(variables, design.n_covariates, coef), Z, offset
+
+    @property
+    def n_columns(self) -> int:
+        """Number q of columns."""
+        return sum(len(variable.centre) for variable in self.variables)
+
+    def read(self, sets: Sets) -> StudyDesign:
+        """Read the variables from the targets of sets."""
+        names = [variable.name for variable in self.variables]
+        return StudyDesign.of(sets, names[: self.n_covariates], names[self.n_covariates :])
+
+    def encode(self, design: StudyDesign, *, warn: bool = False) -> F64:
+        """Return columns (n, q); warn of unknown categories."""
+        return encode(self.variables, design, warn=warn)
+
+    def offset(self, Z: F64) -> F64:
+        """Return the predictions (n, t) from the covariates of columns (n, q), relative to their mean."""
+        return np.asarray(Z[:, : len(self.coef)] @ self.coef)
+
+
+def encodings(design: StudyDesign, weights: F64) -> tuple[DesignColumn, ...]:
+    """Return the encoding of every variable for training sets with weights (n,)."""
+    return tuple(
+        DesignColumn.of(name, values, weights, is_adjusted=i >= design.n_covariates)
+        for i, (name, values) in enumerate(design.columns.items())
+    )
+
+
+def encode(variables: Sequence[DesignColumn], design: StudyDesign, *, warn: bool = False) -> F64:
+    """Return the columns (n, q) of all variables side by side; warn of unknown categories."""
+    parts = []
+    for variable in variables:
+        values = design.columns[variable.name]
+        columns, is_unknown = variable.encode(values)
+        parts.append(columns)
+        if warn and is_unknown.any():
+            unknown = np.unique(values[is_unknown]).tolist()
+            warnings.warn(
+                f"column {variable.name!r} has values that fit did not see, such as {unknown[0]!r} "
+                f"({int(is_unknown.sum())} sets). They are replaced by the mean of the training sets: effects of these "
+                "values are not removed.",
+                stacklevel=find_stacklevel(),
+            )
+    return np.concatenate(parts, axis=1)
+
+
+def least_squares(Z: F64, weights: F64) -> F64:
+    """Return P (q, n) such that P Y are the coefficients of weighted least squares of Y (n, m) on 1 and Z (n, q).
+
+    The smallest coefficients, if columns are linearly dependent.
+    """
+    root = np.sqrt(weights)[:, None]
+    centred = Z - np.average(Z, axis=0, weights=weights)
+    return np.asarray(np.linalg.pinv(root * centred, rcond=RANK_RTOL) * root.T, np.float64)
+
+
+def residuals(Z: F64, weights: F64, Y: F64) -> F64:
+    """Return residuals (n, t) of weighted least squares of Y (n, t) on 1 and Z; values within rounding become 0."""
+    centred = Y - np.average(Y, axis=0, weights=weights)
+    left = centred - (Z - np.average(Z, axis=0, weights=weights)) @ (least_squares(Z, weights) @ Y)
+    left[np.abs(left) <= 1e-9 * np.abs(centred).max(initial=0.0)] = 0.0
+    return np.asarray(left)
+
+
+def permutation_strata(design: StudyDesign, y: F64, weights: F64) -> I64:
+    """Return a stratum (n,) of each set such that targets may be permuted within strata.
+
+    Sets with the same design are exchangeable under independence given the design; the test is exact. If there are too
+    few of these, as with numbers, sets with similar expected targets form strata of ten: targets are independent of the
+    design given their expectation (Rosenbaum, Rubin 1983), which least squares estimates.
+    """
+    Z = encode(encodings(design, weights), design)
+    cells, strata = np.unique(np.round(Z, 9), axis=0, return_inverse=True)
+    if len(cells) * MIN_SETS_PER_CATEGORY <= len(y):
+        return strata.reshape(-1)
+    expected = y - residuals(Z, weights, y)
+    centred = expected - expected.mean(axis=0)
+    axis = np.linalg.svd(centred, full_matrices=False)[2][0]
+    rank = np.argsort(np.argsort(centred @ axis, kind="stable"), kind="stable")
+    return np.minimum(rank // SETS_PER_STRATUM, max(0, len(y) // SETS_PER_STRATUM - 1))
+
+
+def adjust_rows(
+    rows: Mapping[int, F32], Z: F64, weights: F64, images: Mapping[int, Sequence[I64]]
+) -> tuple[dict[int, F32], dict[int, F64]]:
+    """Return the residuals of rows (n, m) of each leaf, and the coefficients B (q, m) of its least squares.
+
+    Coefficients are averaged over ``images`` of the columns of a leaf, as if the data contained all images, so that
+    symmetric models remain symmetric.
+    """
+    P = least_squares(Z, weights)
+    adjusted_rows, coefficients = {}, {}
+    for leaf, leaf_rows in rows.items():
+        steps = range(0, leaf_rows.shape[1], MAX_COLUMNS_OF_PRODUCT)  # products in float64 need copies
+        B = np.concatenate([P @ leaf_rows[:, i : i + MAX_COLUMNS_OF_PRODUCT] for i in steps], axis=1)
+        if images.get(leaf):
+            B = np.mean([B, *(B[:, columns] for columns in images[leaf])], axis=0)
+        coefficients[leaf], adjusted_rows[leaf] = B, remove(leaf_rows, Z, B)
+    return adjusted_rows, coefficients
+
+
+def remove(rows: F32, Z: F64, B: F64) -> F32:
+    """Return rows (n, m) minus Z B in float32."""
+    return np.asarray(rows - Z @ B, np.float32)
+
+
+def fit_offset(C: F64, A: F64, y: F64, weights: F64, groups: Any) -> tuple[F64, F64]:
+    """Return coefficients (k, t) of C (n, k), and offsets (n, t) by the fits without the set or group of each row.
+
+    Ridge regression of y (n, t) on (C, A) that penalises C alone, with the penalty of the smallest error without the
+    own set or group. These fits are in closed form: with the residuals e and leverages H of the fit on all rows, those
+    of held-out rows are (1 - H)^-1 e (Allen 1974).
+    """
+    if C.shape[1] == 0:
+        return np.zeros((0, y.shape[1])), np.zeros(y.shape)
+    root = np.sqrt(weights)[:, None]
+    design = root * np.column_stack([np.ones(len(A)), A])
+    basis, singular, _ = np.linalg.svd(design, full_matrices=False)
+    basis = basis[:, singular > RANK_RTOL * singular[0]]
+    columns, targets = root * C, root * y
+    columns, targets = columns - basis @ (basis.T @ columns), targets - basis @ (basis.T @ targets)
+    G, scale = (
+        columns.T @ columns,
+        max(float(np.trace(columns.T @ columns)) / C.shape[1], np.finfo(float).tiny),
+    )
+    rows_by_group = _rows_by_group(groups, len(C))
+    best: tuple[float, F64, F64] | None = None
+    for penalty in OFFSET_PENALTIES:
+        inverse = np.linalg.inv(G + penalty * scale * np.eye(len(G)))
+        coef = inverse @ (columns.T @ targets)
+        e, half = targets - columns @ coef, columns @ inverse
+        held_out_errors, change = _without_own(basis, columns, half, e, rows_by_group)
+        error = float((held_out_errors**2).sum())
+        if best is None or error < best[0]:
+            best = error, coef, np.einsum("nk,nkt->nt", C, coef[None] - change)
+    assert best is not None
+    return best[1], best[2]
+
+
+def _rows_by_group(groups: Any, n: int) -> list[I64] | None:
+    """Return the rows of each group; None if every row is a group."""
+    if groups is None:
+        return None
+    order = np.argsort(groups, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(np.asarray(groups)[order])) + 1)
+
+
+def _without_own(
+    basis: F64, columns: F64, half: F64, e: F64, rows_by_group: list[I64] | None
+) -> tuple[F64, F64]:
+    """Return held-out errors (n, t), and the changes (n, k, t) of the coefficients by the own set or group."""
+    if rows_by_group is None:
+        freedom = 1 - (basis**2).sum(axis=1) - (columns * half).sum(axis=1)
+        errors = np.divide(e, freedom[:, None], out=np.zeros_like(e), where=freedom[:, None] > RANK_RTOL)
+        return errors, half[:, :, None] * errors[:, None, :]
+    errors, change = np.zeros_like(e), np.zeros((*columns.shape, e.shape[1]))
+    for rows in rows_by_group:
+        freedom = np.eye(len(rows)) - basis[rows] @ basis[rows].T - columns[rows] @ half[rows].T
+        errors[rows] = np.linalg.pinv(freedom, rcond=RANK_RTOL, hermitian=True) @ e[rows]
+        change[rows] = half[rows].T @ errors[rows]
+    return errors, change
