@@ -46,9 +46,9 @@ def check_confounding(data: TrainingData) -> Confounding:
     design = data.design
     if design is None or not design.adjusted:
         return Confounding({}, is_complete=False)
-    explained, total = {}, 0.0
+    explained, total, n_columns = dict[str, float](), 0.0, 0
     for names in (*((name,) for name in design.adjusted), design.adjusted):
-        of_outputs = _explained(design.select(names), data.y, data.weights)
+        of_outputs, n_columns = _explained(design.select(names), data.y, data.weights)
         total, largest = of_outputs[0], max(of_outputs)
         if len(names) == 1:
             explained[names[0]] = largest
@@ -64,19 +64,21 @@ def check_confounding(data: TrainingData) -> Confounding:
         )
         warnings.warn(
             f"adjust={list(named)} is confounded with y: the adjusted variables explain {largest:.0%} of the variance "
-            f"of y. {lost}Effects of these variables and of y cannot be told apart. Add sets that break the "
+            f"of y (by chance {min(1.0, n_columns / (len(data.y) - 1)):.0%}). {lost}Effects of these variables and of y cannot be told apart. Add sets that break the "
             "dependence, such as all classes in each batch.",
             stacklevel=find_stacklevel(),
         )
     return Confounding(explained, is_complete)
 
 
-def _explained(design: StudyDesign, y: F64, weights: F64) -> list[float]:
-    """Return the explained fraction of the variance of all targets together, and of each."""
-    left = weights @ residuals(encode(encodings(design, weights), design), weights, y) ** 2
+def _explained(design: StudyDesign, y: F64, weights: F64) -> tuple[list[float], int]:
+    """Return the explained fraction of the variance of all targets together and of each, and the rank of the columns."""
+    Z = encode(encodings(design, weights), design)
+    left = weights @ residuals(Z, weights, y) ** 2
     total = weights @ (y - np.average(y, axis=0, weights=weights)) ** 2
     parts = np.divide(left, total, out=np.ones_like(left), where=total > 0)
-    return [1 - float(left.sum() / total.sum()) if total.any() else 0.0, *(1 - parts).tolist()]
+    joint = 1 - float(left.sum() / total.sum()) if total.any() else 0.0
+    return [joint, *(1 - parts).tolist()], int(np.linalg.matrix_rank(Z - Z.mean(axis=0)))
 
 
 def nuisance_scores(

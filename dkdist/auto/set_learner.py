@@ -225,6 +225,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         from dkdist.auto.folds import sample_positions
         from dkdist.auto.nuisance import nuisance_scores, nuisance_text
         from dkdist.auto.representation_rows import leaf_rows
+        from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 
         self.nuisance_scores_: dict[str, dict[str, float]] = {}
         fitted = model.machine.design
@@ -235,8 +236,12 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             positions = sample_positions(rng, len(data), _tuning.MAX_NUISANCE_SETS)
             sample = data.take(positions)
             sets = sample.sets if model.scaler is None else model.scaler.transform(sample.sets)
-            leaf = model.best_part.leaf
-            rows = leaf_rows(model.ensemble.data(sets), [leaf])[leaf]
+            spec = model.best.view.spec
+            if not model.is_constant:
+                leaf = max(model.ensemble.parts, key=lambda part: part.share).leaf
+                spec = next(root.spec for root in model.ensemble.trees.roots if root.leaf == leaf)
+            graph = SharedFeatureGraph((Node(spec, (), 0),))
+            rows = leaf_rows(SearchData(sets, graph, [spec.n_features], False), [0])[0]
             self.nuisance_scores_ = nuisance_scores(
                 data.design[positions], rows, sample.weights, sample.groups, data.seed
             )

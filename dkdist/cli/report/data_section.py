@@ -151,6 +151,8 @@ def _dimension_contributions(evaluation: Evaluation) -> F64:
     """Return mean absolute Shapley values (d,) over a few small sets; (0,) if they are too expensive or undefined."""
     sets, d = evaluation.sets, evaluation.sets.n_dims
     small = np.flatnonzero(sets.sizes <= MAX_SHAPLEY_POINTS)
+    if getattr(evaluation.model, "covariates", None) or getattr(evaluation.model, "adjust", None):
+        return np.zeros(0)
     if not 1 < d <= MAX_SHAPLEY_DIMS or sets.points_dtype.kind == "u" or len(small) < 2:
         return np.zeros(0)
     sampled_indices = np.random.default_rng(0).permutation(small)[: 2 * MAX_SHAPLEY_SETS]
