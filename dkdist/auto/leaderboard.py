@@ -81,7 +81,9 @@ def make_leaderboard(
     entries.sort(key=lambda entry: -entry["score"])
     other_trials = [trial for name, trial in best.items() if name not in predictions.baselines]
     selected = [
-        _entry(trial.name, *_selection_score(trial.values, evaluation, score), SELECTION, trial)
+        _entry(
+            trial.name, *_selection_score(evaluation.total(trial.values), evaluation, score), SELECTION, trial
+        )
         for trial in other_trials
     ]
     return Leaderboard(entries + sorted(selected, key=lambda entry: -entry["score"])), leads

@@ -62,17 +62,18 @@ def check_confounding(data: TrainingData) -> Confounding:
             if is_complete
             else f"The {len(data.y)} sets are worth {len(data.y) * (1 - largest):.0f} sets without this dependence. "
         )
+        by_chance = min(1.0, n_columns / (len(data.y) - 1))
         warnings.warn(
             f"adjust={list(named)} is confounded with y: the adjusted variables explain {largest:.0%} of the variance "
-            f"of y (by chance {min(1.0, n_columns / (len(data.y) - 1)):.0%}). {lost}Effects of these variables and of y cannot be told apart. Add sets that break the "
-            "dependence, such as all classes in each batch.",
+            f"of y (by chance {by_chance:.0%}). {lost}Effects of these variables and of y cannot be told apart. Add "
+            "sets that break the dependence, such as all classes in each batch.",
             stacklevel=find_stacklevel(),
         )
     return Confounding(explained, is_complete)
 
 
 def _explained(design: StudyDesign, y: F64, weights: F64) -> tuple[list[float], int]:
-    """Return the explained fraction of the variance of all targets together and of each, and the rank of the columns."""
+    """Return the explained fractions of the variance of all targets together and of each, and the rank of columns."""
     Z = encode(encodings(design, weights), design)
     left = weights @ residuals(Z, weights, y) ** 2
     total = weights @ (y - np.average(y, axis=0, weights=weights)) ** 2

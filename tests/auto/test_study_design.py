@@ -347,6 +347,30 @@ def test_contributions_of_points_are_differences_of_predictions() -> None:
     assert contributions[1] - contributions[0] == pytest.approx(difference[0], abs=1e-5)  # float32 rows
 
 
+def test_scores_of_candidates_include_the_covariates() -> None:
+    y = AGE + 3 * MEANS[:, 0]
+    model = dk.SetRegressor(["means", "kernel-mean"], covariates=["age"], cv=3, random_state=0).fit(SETS, y)
+    assert (
+        min(entry["score"] for entry in model.leaderboard_ if entry["name"].startswith("kernel mean")) > 0.8
+    )
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_groups_weights_and_several_targets(n_outputs: int) -> None:
+    y = (
+        np.stack([AGE + 5 * MEANS[:, 0], MEANS[:, 1] - MEANS[:, 0]], axis=1)[:, :n_outputs]
+        .reshape(N, -1)
+        .squeeze()
+    )
+    model = dk.SetRegressor(["means"], covariates=["age"], adjust=["batch"], cv=3, random_state=0)
+    weights = np.where(np.arange(N) == 5, 0.0, RNG.uniform(0.5, 1, N))
+    model.fit(SETS, y, sample_weight=weights, groups=np.arange(N) // 2)
+    assert 5 not in model.judged_
+    assert model.predict(SETS).shape == y.shape
+    assert model.predict_interval(SETS).shape == (*y.shape, 2)
+    assert model.leads_["covariates"][0] > 0
+
+
 def test_best_estimator_does_not_exist(fitted: dk.SetClassifier) -> None:
     with pytest.raises(AttributeError, match="models with covariates or adjust"):
         _ = fitted.best_estimator_
