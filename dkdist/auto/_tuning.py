@@ -86,6 +86,10 @@ N_COMPONENTS = 4096
 # number: a standard error of accuracies of 0.005.
 HELD_OUT_FRACTION, MAX_HELD_OUT_SETS = 0.25, 5000
 
+# Expected number of pairs of sets that are equal by coincidence, below which equal sets are reported as leakage: a
+# 1 % probability of a false warning (tests/auto/test_leakage.py).
+MAX_EXPECTED_COINCIDENCES = 0.01
+
 # Budgets (tests/automatic/test_budgets.py, tests/automatic/test_final_fit.py).
 SELECTION_FRACTION = 0.5  # fraction of the time budget; the rest is for the final fit
 N_KERNEL_MATRICES = 8  # n x n matrices in memory during a trial

@@ -110,7 +110,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Warns
     -----
     UserWarning
-        For fewer than 20 sets.
+        For fewer than 20 sets; and if equal sets, or sets of one group, are on both sides of a split (strings, and more
+        than 4,000 sets of a store, are not compared).
 
     Notes
     -----

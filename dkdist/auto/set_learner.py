@@ -92,6 +92,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         from dkdist._runtime.progress import Progress
         from dkdist.auto.budgets import Budget
         from dkdist.auto.folds import fold_labels
+        from dkdist.auto.leakage import warn_leakage
         from dkdist.auto.point_order import assumptions, check_ordered, find_point_order
         from dkdist.auto.scoring import TrainingData
         from dkdist.auto.selection import refit_sparse, select_model
@@ -122,6 +123,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         data = replace(data, is_ordered=order.is_used)
         budget = Budget.from_value(self.budget)
         folds = self._outer_folds(data, budget)
+        warn_leakage(data.sets, data.groups, folds.test_rows, data.positions)
         n_selections = len(folds.test_rows) + folds.refit
         verbose = check_verbose(self.verbose)
         with Progress(n_selections, type(self).__name__, show=verbose, unit="selections") as progress:
