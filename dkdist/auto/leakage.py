@@ -5,7 +5,6 @@ Scores of such folds are too high: the model has seen some of the test sets.
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from dkdist._base.inputs import Sets, map_set_blocks
+from dkdist._base.set_digests import set_digests
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import find_stacklevel
 from dkdist.auto._tuning import MAX_EXACT_SETS, MAX_EXPECTED_COINCIDENCES
@@ -70,8 +70,7 @@ def label_equal_sets(sets: Sets) -> I64:
     compared = np.flatnonzero((n_equal[code] > 1) & _is_unlikely(np.asarray(sets.sizes), points))
     labels = np.arange(len(sets))
     if len(compared):
-        digests = np.concatenate(map_set_blocks(_digests, sets[compared], "equal sets"))
-        first, inverse = np.unique(digests, return_index=True, return_inverse=True)[1:]
+        first, inverse = np.unique(set_digests(sets[compared]), return_index=True, return_inverse=True)[1:]
         labels[compared] = compared[first][inverse]
     return labels
 
@@ -96,16 +95,3 @@ def _bounds(sets: Sets, first: int) -> tuple[F64, NDArray[Any]]:
     low, high = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
     chosen = starts + np.random.default_rng(first).integers(0, sizes)
     return np.column_stack([sizes, low, high]).astype(np.float64), points[chosen]
-
-
-def _digests(sets: Sets, first: int) -> NDArray[np.bytes_]:
-    """Return hexadecimal hashes (n,) of sets that do not depend on the order of points."""
-    loaded = sets if isinstance(sets, SampleSets) else sets.points_alone(first)
-    digests = []
-    for i in range(len(loaded)):
-        rows = slice(loaded.offsets[i], loaded.offsets[i + 1])
-        points, weights = loaded.relative[rows], loaded.weights_of(i)
-        columns = points if weights is None else np.column_stack([points, weights])
-        ordered = columns[np.lexsort(columns.T)] + 0  # -0 becomes 0
-        digests.append(hashlib.blake2b(ordered.tobytes(), digest_size=16).hexdigest())
-    return np.array(digests, np.bytes_)

@@ -283,6 +283,42 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.machine_.values(self._scaled(X))
 
+    def domain_shift(self, X: SetsLike) -> NDArray[Any]:
+        """Return how far sets are from the training sets: predictions for distant sets are not supported by data.
+
+        Parameters
+        ----------
+        X : sets
+            A store is read block by block, twice.
+
+        Returns
+        -------
+        (n,) structured array
+            ``clipped``: largest fraction of points outside the domain of a representation, which are moved to its
+            boundary. ``distance``: Euclidean distance to the nearest training set, or landmark, in the representation
+            with the largest weight. ``p_value``: about 5 % of new sets of the same distribution have at most 0.05
+            (conformal p-value; Bates et al. 2023). Distances and p-values are NaN if no member of the model has
+            training rows: for constants, trees and n-grams. `pandas.DataFrame` accepts the array.
+
+        Notes
+        -----
+        Cost: the embeddings, and n_sets x n_training distances of rows.
+
+        Examples
+        --------
+        >>> import numpy as np, dkdist as dk
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.arange(60) % 2
+        >>> model = dk.SetClassifier(random_state=0).fit([rng.normal(0, 1 + c, (40, 1)) for c in y], y)
+        >>> shift = model.domain_shift([rng.normal(0, 1, (40, 1)), rng.normal(8, 1, (40, 1))])
+        >>> shift["p_value"].round(2) <= 0.05
+        array([False,  True])
+        """
+        from dkdist.auto.domain_shift import domain_shift
+
+        check_is_fitted(self)
+        return domain_shift(self.machine_, self._scaled(X))
+
     @overload
     def explain(
         self, X: SetsLike, *, by: Literal["point"] = ..., at: None = ...,
