@@ -146,7 +146,8 @@ RIDGE = {"alphas": (0.1, 1.0), "random_state": 0}
 SQUARE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
 CURVE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 
-TWICE = [*SETS, *SETS]  # the automatic models warn of fewer than 20 sets
+# the automatic models warn of fewer than 20 sets, and of equal sets
+TWICE = [*SETS, *(one + 0.5 for one in SETS)]
 CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(TWICE, np.tile(LABELS, 2))
 DENSITY_MODEL = dk.DensityRegressor(dk.MomentEmbedding(), n_basis=5).fit(SETS, SETS)
 DENSITY: dk.PredictedDensity = DENSITY_MODEL.mean_density_
