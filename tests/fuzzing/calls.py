@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
@@ -217,6 +218,25 @@ CALLS: dict[str, Call] = {
     "import_frame": Call(
         lambda **a: dk.import_frame(PLACE / "d.zarr", overwrite=True, **a).load().points,
         {"frame": FRAME, "set_id": "donor", "points": ["a", "b"], "targets": None, "weights": None},
+    ),
+    "import_anndata": Call(
+        lambda **a: (
+            dk.import_anndata(
+                SimpleNamespace(
+                    obs=FRAME,
+                    X=None,
+                    var_names=["a", "b"],
+                    obsm={},
+                    layers={"raw": FRAME[["a", "b"]].to_numpy()},
+                ),
+                PLACE / "annotated.zarr",
+                overwrite=True,
+                **a,
+            )
+            .load()
+            .points
+        ),
+        {"set_key": "donor", "columns": ["a", "b"], "targets": None, "layer": "raw", "obsm": None},
     ),
     "from_strings": Call(
         lambda **a: dk.SampleSets.from_strings(**a).points, {"strings": ["ab", "ba"], "alphabet": "ab"}

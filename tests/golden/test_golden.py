@@ -33,6 +33,7 @@ WITHOUT_CASES = {
     "SourceError": "an error; tests/store/test_file_readers.py",
     "StoreFormatError": "an error; tests/places/test_refusals.py",
     "as_sets": "gives the results of arrays in memory; tests/inputs",
+    "import_anndata": "compared with anndata and pandas in tests/store/test_annotated_files.py",
     "LazySets": "made by as_sets; tests/inputs",
     "fold": "results of a function of the user; tests/execution/test_collection_fold.py",
     "IncrementalWrapper": "results of estimators of others; tests/linear/test_incremental_wrapper.py",
