@@ -23,6 +23,9 @@ KINDS_BY_OPTION = {
     "set_id": ("--set-id", ("table",)),
     "points": ("--points", ("table", "cytometry", "lidar")),
     "data_set": ("--data-set", ("cytometry",)),
+    "compensate": ("--compensate", ("cytometry",)),
+    "transform": ("--transform", ("cytometry",)),
+    "cofactor": ("--cofactor", ("cytometry",)),
     "id_parts": ("--id-parts", ("cytometry", "lidar")),
     "sort": ("--sort", ("table",)),
     "text": ("--text", ("table",)),
@@ -177,7 +180,11 @@ def _build_reader(args: Namespace, sources: Sequence[Path]) -> Any:
     if kinds[0] == "array":
         return dkdist.ArrayReader(args.values, args.offsets, args.weight, targets)
     if kinds[0] == "cytometry":
-        return dkdist.CytometryReader(points, args.data_set, args.id_parts or 1)
+        scale = {} if args.cofactor is None else {"cofactor": args.cofactor}
+        return dkdist.CytometryReader(
+            points, args.data_set, args.id_parts or 1, "file" if args.compensate else "none",
+            args.transform or "none", **scale,
+        )  # fmt: skip
     if kinds[0] == "lidar":
         return DEFAULT_READERS["lidar"](points, args.id_parts or 1)
     if kinds[0] not in KINDS:
