@@ -68,10 +68,16 @@ from .io import (
     CytometryReader as CytometryReader,
 )
 from .io import (
+    HDF5Reader as HDF5Reader,
+)
+from .io import (
     LazySets as LazySets,
 )
 from .io import (
     LidarReader as LidarReader,
+)
+from .io import (
+    NestedReader as NestedReader,
 )
 from .io import (
     SetStore as SetStore,

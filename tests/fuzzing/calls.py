@@ -577,6 +577,11 @@ CALLS: dict[str, Call] = {
         },
     ),
     "CytometryReader": Call(lambda **a: dk.CytometryReader(**a).points, {"points": ("CD3", "CD4")}),
+    "NestedReader": Call(
+        lambda **a: dk.NestedReader(**a).points,
+        {"points": ("pt", "eta"), "empty_sets": "drop", "targets": ("y",)},
+    ),
+    "HDF5Reader": Call(lambda **a: dk.HDF5Reader(**a).points, {"points": ("features",), "id_parts": 1}),
     "LidarReader": Call(lambda **a: dk.LidarReader(**a).points, {"points": ("x", "y", "z")}),
     "pairwise": Call(
         lambda sets, **a: dk.distance_matrix(sets, distance=dk.pairwise(**a)),
