@@ -576,7 +576,16 @@ CALLS: dict[str, Call] = {
             "missing_targets": "raise",
         },
     ),
-    "CytometryReader": Call(lambda **a: dk.CytometryReader(**a).points, {"points": ("CD3", "CD4")}),
+    "CytometryReader": Call(
+        lambda **a: dk.CytometryReader(**a).points,
+        {
+            "points": ("CD3", "CD4"),
+            "compensation": "file",
+            "transform": "arcsinh",
+            "cofactor": 5.0,
+            "logicle": (262144.0, 0.5, 4.5, 0.0),
+        },
+    ),
     "NestedReader": Call(
         lambda **a: dk.NestedReader(**a).points,
         {"points": ("pt", "eta"), "empty_sets": "drop", "targets": ("y",)},

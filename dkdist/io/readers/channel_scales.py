@@ -91,7 +91,7 @@ class Spillover(NamedTuple):
 
 def check_transform(transform: Any, cofactor: Any, logicle: Any) -> tuple[float, float, float, float]:
     """Return the parameters of the logicle scale; ValueError or ImportError for invalid options."""
-    if transform not in TRANSFORMS:
+    if not isinstance(transform, str) or transform not in TRANSFORMS:
         raise ValueError(
             f"transform must be one of {', '.join(map(repr, TRANSFORMS))}; got {transform!r:.200}"
         )

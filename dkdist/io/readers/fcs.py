@@ -381,7 +381,8 @@ class CytometryReader:
         object.__setattr__(self, "logicle", parameters)
         if hasattr(self.compensation, "columns"):
             object.__setattr__(self, "compensation", Spillover.of_frame(self.compensation))
-        if not isinstance(self.compensation, Spillover) and self.compensation not in ("none", "file"):
+        is_name = isinstance(self.compensation, str) and self.compensation in ("none", "file")
+        if not is_name and not isinstance(self.compensation, Spillover):
             raise ValueError(
                 f"compensation must be 'none', 'file' or a pandas DataFrame; got {self.compensation!r:.200}"
             )
@@ -414,7 +415,7 @@ class CytometryReader:
         """Return events (n_events, len(channels)), compensated and scaled."""
         short, long = data.short_names, data.long_names
         spillover, detectors = self.compensation, list[int]()
-        if spillover == "file":
+        if isinstance(spillover, str) and spillover == "file":
             try:
                 spillover = Spillover.of_keywords(data.text)
             except ValueError as error:

@@ -69,13 +69,16 @@ class NestedReader:
     tree: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("set_id", "weight", "tree"):
+            if not isinstance(getattr(self, name), (str, type(None))):
+                raise TypeError(f"{name} must be a name or None; got {getattr(self, name)!r:.200}")
         for name in ("points", "targets"):
             value = getattr(self, name)
             value = (value,) if name == "points" and isinstance(value, str) else value
             object.__setattr__(self, name, as_names(name, value))
         if not self.points:
             raise ValueError("points must name at least one column; got none")
-        if self.empty_sets not in ("raise", "drop"):
+        if not isinstance(self.empty_sets, str) or self.empty_sets not in ("raise", "drop"):
             raise ValueError(f"empty_sets must be 'raise' or 'drop'; got {self.empty_sets!r:.200}")
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array | None]]:
