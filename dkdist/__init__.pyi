@@ -68,10 +68,16 @@ from .io import (
     CytometryReader as CytometryReader,
 )
 from .io import (
+    HDF5Reader as HDF5Reader,
+)
+from .io import (
     LazySets as LazySets,
 )
 from .io import (
     LidarReader as LidarReader,
+)
+from .io import (
+    NestedReader as NestedReader,
 )
 from .io import (
     SetStore as SetStore,
@@ -97,6 +103,7 @@ from .io import (
 from .io import (
     write_sets as write_sets,
 )
+from .io.import_anndata import import_anndata as import_anndata
 from .io.import_frame import import_frame as import_frame
 from .io.import_sets import import_sets as import_sets
 from .io.maintenance import compact as compact

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
@@ -218,6 +219,25 @@ CALLS: dict[str, Call] = {
     "import_frame": Call(
         lambda **a: dk.import_frame(PLACE / "d.zarr", overwrite=True, **a).load().points,
         {"frame": FRAME, "set_id": "donor", "points": ["a", "b"], "targets": None, "weights": None},
+    ),
+    "import_anndata": Call(
+        lambda **a: (
+            dk.import_anndata(
+                SimpleNamespace(
+                    obs=FRAME,
+                    X=None,
+                    var_names=["a", "b"],
+                    obsm={},
+                    layers={"raw": FRAME[["a", "b"]].to_numpy()},
+                ),
+                PLACE / "annotated.zarr",
+                overwrite=True,
+                **a,
+            )
+            .load()
+            .points
+        ),
+        {"set_key": "donor", "columns": ["a", "b"], "targets": None, "layer": "raw", "obsm": None},
     ),
     "from_strings": Call(
         lambda **a: dk.SampleSets.from_strings(**a).points, {"strings": ["ab", "ba"], "alphabet": "ab"}
@@ -557,7 +577,21 @@ CALLS: dict[str, Call] = {
             "missing_targets": "raise",
         },
     ),
-    "CytometryReader": Call(lambda **a: dk.CytometryReader(**a).points, {"points": ("CD3", "CD4")}),
+    "CytometryReader": Call(
+        lambda **a: dk.CytometryReader(**a).points,
+        {
+            "points": ("CD3", "CD4"),
+            "compensation": "file",
+            "transform": "arcsinh",
+            "cofactor": 5.0,
+            "logicle": (262144.0, 0.5, 4.5, 0.0),
+        },
+    ),
+    "NestedReader": Call(
+        lambda **a: dk.NestedReader(**a).points,
+        {"points": ("pt", "eta"), "empty_sets": "drop", "targets": ("y",)},
+    ),
+    "HDF5Reader": Call(lambda **a: dk.HDF5Reader(**a).points, {"points": ("features",), "id_parts": 1}),
     "LidarReader": Call(lambda **a: dk.LidarReader(**a).points, {"points": ("x", "y", "z")}),
     "pairwise": Call(
         lambda sets, **a: dk.distance_matrix(sets, distance=dk.pairwise(**a)),
