@@ -217,8 +217,8 @@ class SetSurvival(SetLearner):
         """Return lower bounds (n,) of the times of the event, exceeded with probability at least ``coverage``.
 
         Conformal bounds from held-out sets, weighted by inverse probabilities of censoring. They do not need a correct
-        model. Without censoring the coverage is exact; otherwise censoring must be independent of the event, given
-        the risk score, with proportional hazards. Bounds are 0 with fewer than coverage / (1 - coverage) held-out
+        model. Censoring must be independent of the event, given the risk score, with proportional hazards. Without
+        censoring there is no assumption but that sets are exchangeable. Bounds are 0 with fewer than coverage / (1 - coverage) held-out
         sets, and at most the last event time.
 
         References
