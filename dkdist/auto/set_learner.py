@@ -1,4 +1,4 @@
-"""Base class of `SetClassifier` and `SetRegressor`: nested selection, reports and predictions."""
+"""Base class of `SetClassifier`, `SetRegressor` and `SetSurvival`: nested selection, reports and predictions."""
 
 from __future__ import annotations
 

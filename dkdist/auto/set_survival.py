@@ -203,7 +203,7 @@ class SetSurvival(SetLearner):
 
     def predict(self, X: SetsLike) -> F64:
         """Return risk scores (n,): log hazards minus their mean over the training sets. Larger means earlier events."""
-        return self.slope_ * self._values(X)[:, 0]
+        return self._values(X)[:, 0] * self.slope_
 
     def predict_survival_function(self, X: SetsLike) -> F64:
         """Return probabilities (n, n_times) that the event occurs after each of ``unique_times_``.
@@ -211,22 +211,24 @@ class SetSurvival(SetLearner):
         As in scikit-survival with ``return_array=True``. Curves are calibrated on held-out sets; they are constant
         after the last event time.
         """
-        return self.curves_.survival(self.predict(X))
+        risk = self.predict(X)
+        return self.curves_.survival(risk)
 
     def predict_lower_bound(self, X: SetsLike, coverage: float = 0.9) -> F64:
         """Return lower bounds (n,) of the times of the event, exceeded with probability at least ``coverage``.
 
         Conformal bounds from held-out sets, weighted by inverse probabilities of censoring. They do not need a correct
         model. Censoring must be independent of the event, given the risk score, with proportional hazards. Without
-        censoring there is no assumption but that sets are exchangeable. Bounds are 0 with fewer than coverage / (1 - coverage) held-out
-        sets, and at most the last event time.
+        censoring there is no assumption but that sets are exchangeable. Bounds are 0 with fewer than coverage / (1
+        - coverage) held-out sets, and at most the last event time.
 
         References
         ----------
         Vovk, Gammerman, Shafer: Algorithmic learning in a random world (2005). Candès, Lei, Ren: Conformalized
         survival analysis (2023). Robins, Rotnitzky: Recovery of information (1992).
         """
-        return self.curves_.lower_bounds(self.predict(X), coverage)
+        risk = self.predict(X)
+        return self.curves_.lower_bounds(risk, coverage)
 
     def _units(self) -> tuple[F64, F64, bool]:
         return np.array([self.slope_]), np.zeros(1), True

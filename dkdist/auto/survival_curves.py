@@ -7,17 +7,18 @@ Lower bounds B(x) with P(T >= B(X)) >= coverage for the uncensored time T invert
     B(x) = min {t: L(t) exp(f(x)) >= q},    so that    T < B(x)  if and only if  the score L(T) exp(f(x)) < q.
 
 Without censoring q is the conformal quantile of the scores of n held-out sets. L is fitted to the same sets; scores
-omit its jump at their own event, L(T-), so that this raises the coverage, by about 1 / n. With censoring, events have the weights 1 / G(T_i - | x_i), one over the probability that a set with an
-event at T_i is not censored before (inverse probability of censoring weighting; Robins, Rotnitzky 1992). q is the
-largest score with
+omit its jump at their own event, L(T-), so that this raises the coverage, by about 1 / n. With censoring, events
+have the weights 1 / G(T_i - | x_i), one over the probability that a set with an event at T_i is not censored before
+(inverse probability of censoring weighting; Robins, Rotnitzky 1992). q is the largest score with
 
     (sum over events with a score below q of 1 / G(T_i - | x_i)  +  largest of these weights) <= (n + 1) (1 - coverage).
 
 Assumption: the censoring time is independent of the survival time, given the risk score f(x), with proportional
 hazards of censoring in f. G is then a Cox regression of the censoring times. Under this assumption the coverage is
-valid up to the errors of G, of order 1 / sqrt(n) (benchmarks/studies_survival.py). It needs neither proportional hazards of the event nor a good
-model. Candès, Lei, Ren (2023), Conformalized survival analysis, JRSS B 85, 24, need censoring times of all sets
-instead, which are unknown for sets with an event. Bounds are at most the last event time.
+valid up to the errors of G, of order 1 / sqrt(n) (benchmarks/studies_survival.py). It needs neither proportional
+hazards of the event nor a good model. Candès, Lei, Ren (2023), Conformalized survival analysis, JRSS B 85, 24, need
+censoring times of all sets instead, which are unknown for sets with an event. Bounds are at most the last event
+time.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ def fit_curves(f: F64, y: Survival, groups: Any = None) -> SurvivalCurves:
     """Fit curves to held-out log hazards f (n,), with at least one event; a group has the weight of one row."""
     times, hazards = y.event_times, y.baseline(f)
     events = np.flatnonzero(y.event)
-    before = np.append(0.0, hazards)[np.searchsorted(times, y.time[events])]  # without the jump of the event itself
+    before = np.append(0.0, hazards)[
+        np.searchsorted(times, y.time[events])
+    ]  # without the jump of the event itself
     scores = before * np.exp(f[events])
     weights = 1 / _uncensored_probabilities(f, y)[events]
     n_rows = len(f)
