@@ -7,6 +7,7 @@ from .alignment.align import Alignment as Alignment
 from .alignment.align import align as align
 from .auto.set_classifier import SetClassifier as SetClassifier
 from .auto.set_regressor import SetRegressor as SetRegressor
+from .auto.set_survival import SetSurvival as SetSurvival
 from .coresets.coreset import Coreset as Coreset
 from .coresets.coreset import coreset as coreset
 from .coresets.coreset import coreset_size as coreset_size

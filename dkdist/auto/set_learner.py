@@ -1,4 +1,4 @@
-"""Base class of `SetClassifier` and `SetRegressor`: nested selection, reports and predictions."""
+"""Base class of `SetClassifier`, `SetRegressor` and `SetSurvival`: nested selection, reports and predictions."""
 
 from __future__ import annotations
 
@@ -84,9 +84,19 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     def _learn(
-        self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
+        self,
+        sets: Sets,
+        y: F64,
+        classes: I64 | None,
+        weights: F64,
+        groups: Any,
+        score: Score,
+        survival: Any = None,
     ) -> tuple[SelectedModel, OuterPredictions]:
-        """Select, fit and evaluate with targets (n, t) and weights (n,) of sets."""
+        """Select, fit and evaluate with targets (n, t) and weights (n,) of sets.
+
+        ``survival`` is None, or the events and times (n,) whose residuals are the targets.
+        """
         from dkdist._base.embedding import set_feature_names
         from dkdist._base.parameter_checks import check_int, draw_seed
         from dkdist._runtime.progress import Progress
@@ -117,6 +127,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             used_groups, used, self.cv, fold_labels(self.cv, len(used), used_classes, used_groups),
             draw_seed(self.random_state), None if self.scoring is None else score,
         )  # fmt: skip
+        if survival is not None:
+            data = replace(data, event=survival[0][used], time=survival[1][used])
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         set_feature_names(self, sets)
         order = find_point_order(self.ordered, data.sets, self.candidates, data.seed)

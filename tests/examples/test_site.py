@@ -175,6 +175,14 @@ def test_cytometry(monkeypatch):
     assert accuracy > 0.7
 
 
+def test_survival(monkeypatch):
+    names = tutorial("9_survival", monkeypatch)
+    assert names["model"].score(names["new"], names["y_new"]) > 0.65  # 0.5 by chance, standard error 0.03
+    assert np.corrcoef(names["risk"], names["active_fraction"][140:])[0, 1] > 0.7
+    active = (names["points"][:, [0, 2]] > 1.5).all(axis=1)
+    assert names["contributions"][active].mean() > names["contributions"][~active].mean()
+
+
 def test_all_tutorials_are_tested():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert {re.sub(r"^\d+_", "", path.stem) for path in TUTORIALS} <= tested

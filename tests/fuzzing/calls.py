@@ -168,6 +168,9 @@ def _draw(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 REGRESSOR = dk.SetRegressor(["means"], random_state=0).fit(TWICE, np.arange(24.0))
+CENSORED_TIMES = np.array(
+    list(zip(np.arange(24) % 3 > 0, np.arange(1, 25), strict=True)), dtype=[("event", bool), ("time", float)]
+)
 SCORES = np.linspace(0, 1, 6).reshape(3, 2)
 PLOTS: dict[str, dict[str, Any]] = {
     "calibration": {"model": CLASSIFIER, "sets": SETS, "y": LABELS, "n_bins": 3, "ax": None},
@@ -526,6 +529,9 @@ CALLS: dict[str, Call] = {
     ),
     "SetRegressor": _estimator_call(
         dk.SetRegressor, TWICE, y=np.tile(LABELS, 2), candidates=["means"], random_state=0
+    ),
+    "SetSurvival": _estimator_call(
+        dk.SetSurvival, TWICE, y=CENSORED_TIMES, candidates=["means"], random_state=0
     ),
     "DensityRegressor": _estimator_call(
         dk.DensityRegressor, SETS, y=SETS, embedding=dk.MomentEmbedding(), n_basis=5

@@ -41,6 +41,7 @@ WITHOUT_CASES = {
     "IncrementalWrapper": "results of estimators of others; tests/linear/test_incremental_wrapper.py",
     "lazy_predict": "results of estimators of others; tests/linear/test_lazy_predict.py",
     "PredictedDensity": "made by DensityRegressor; tests/linear/test_predicted_density.py",
+    "SetSurvival": "compared with formulas and simulations in tests/linear/test_cox.py, tests/auto",
     "SeriesWindowEmbedding": "compared with explicit windows and SciPy in tests/distances/test_series_windows.py",
     "plot": "figures, not numbers; tests/plot",
     "Kernel": "a record; tests/examples/test_examples.py",
