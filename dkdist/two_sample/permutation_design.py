@@ -15,15 +15,18 @@ is the fraction of variance that groups explain in a regression of P R on nuisan
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
+from scipy.stats import kruskal
 
 from dkdist._base.design_matrix import check_column_names, encode_design, target_column
 from dkdist._numba.arrays import F64, I64
+from dkdist._utils.validation import find_stacklevel
 from dkdist.two_sample._tuning import MIN_LABELLINGS, MIN_RELATIVE_NORM
 from dkdist.two_sample.permutations import center_within_strata, stratum_means
 
@@ -92,6 +95,8 @@ def design_permutations(
         finer = np.unique(np.stack([exchangeable, labels]), axis=1, return_inverse=True)[1].ravel()
         if _log_n_labellings(groups, finer) >= np.log(MIN_LABELLINGS):
             exchangeable = finer.astype(np.int64)
+        elif units is not None and labels is categories[-1]:
+            _warn_unequal_sizes(groups, labels)
     return PermutationDesign(groups, strata, exchangeable, units, nuisance, basis, description)
 
 
@@ -138,6 +143,18 @@ def _adjusted_basis(indicators: F64, columns: Mapping[str, F64], strata: I64) ->
             "columns with many categories."
         )
     return A, Q
+
+
+def _warn_unequal_sizes(groups: I64, sizes: I64) -> None:
+    """Warn if numbers of sets per block differ significantly between groups."""
+    if sizes.min() < sizes.max() and kruskal(*(sizes[groups == g] for g in np.unique(groups))).pvalue < 0.01:
+        means = ", ".join(f"{sizes[groups == g].mean():.1f}" for g in np.unique(groups))
+        warnings.warn(
+            f"groups have different numbers of sets per block, {means} on average, so that means of blocks differ in "
+            "their noise, which may make the p-value too small. Select equally many sets of each block.",
+            UserWarning,
+            stacklevel=find_stacklevel(),
+        )
 
 
 def _orthonormal(columns: F64) -> F64:
