@@ -105,17 +105,20 @@ DESIGNS: dict[str, Callable[[np.random.Generator], Study]] = {
 
 def trial(i: int, name: str, difference: float, seed: int) -> list[float]:
     """Return the p-values of `TESTS` in one simulated study; groups differ by ``difference`` on the first axis."""
-    rng, groups = (
-        np.random.default_rng([seed, list(DESIGNS).index(name), int(difference > 0), i]),
-        np.zeros(1, int),
-    )
-    while np.bincount(groups, minlength=2).min() < 3:
+    warnings.filterwarnings("ignore", message="groups have different numbers of sets per block")
+    rng = np.random.default_rng([seed, list(DESIGNS).index(name), int(difference > 0), i])
+    while True:
         shift, groups, targets, arguments = DESIGNS[name](rng)
-    n = len(groups)
-    centres = rng.normal(size=(n, 2)) + shift[:, None] + difference * groups[:, None] * np.array([1, 0])
-    points = centres[:, None] + rng.normal(size=(n, N_POINTS, 2))
-    sets = dk.SampleSets.from_arrays(list(points), targets=targets)
-    own = dk.group_test(sets, groups, N_PERMUTATIONS, random_state=i, **arguments).p_value
+        centres = (
+            rng.normal(size=(len(groups), 2)) + shift[:, None] + difference * groups[:, None] * np.eye(2)[0]
+        )
+        points = centres[:, None] + rng.normal(size=(len(groups), N_POINTS, 2))
+        sets = dk.SampleSets.from_arrays(list(points), targets=targets)
+        try:
+            own = dk.group_test(sets, groups, N_PERMUTATIONS, random_state=i, **arguments).p_value
+        except ValueError:  # the groups are equal to batches, or a group has one set: draw another study
+            continue
+        break
     nuisance = [
         nuisance_columns(values) for name, values in targets.items() if name in arguments.get("adjust", [])
     ]
