@@ -421,6 +421,7 @@ CALLS: dict[str, Call] = {
             "statistic": "auto",
             "random_state": 0,
             "blocks": np.arange(12) // 4,
+            "adjust": None,
         },
     ),
     "n_features_for": Call(
