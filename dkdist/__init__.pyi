@@ -7,6 +7,7 @@ from .alignment.align import Alignment as Alignment
 from .alignment.align import align as align
 from .auto.set_classifier import SetClassifier as SetClassifier
 from .auto.set_regressor import SetRegressor as SetRegressor
+from .auto.set_survival import SetSurvival as SetSurvival
 from .coresets.coreset import Coreset as Coreset
 from .coresets.coreset import coreset as coreset
 from .coresets.coreset import coreset_size as coreset_size
@@ -68,10 +69,16 @@ from .io import (
     CytometryReader as CytometryReader,
 )
 from .io import (
+    HDF5Reader as HDF5Reader,
+)
+from .io import (
     LazySets as LazySets,
 )
 from .io import (
     LidarReader as LidarReader,
+)
+from .io import (
+    NestedReader as NestedReader,
 )
 from .io import (
     SetStore as SetStore,
@@ -97,6 +104,7 @@ from .io import (
 from .io import (
     write_sets as write_sets,
 )
+from .io.import_anndata import import_anndata as import_anndata
 from .io.import_frame import import_frame as import_frame
 from .io.import_sets import import_sets as import_sets
 from .io.maintenance import compact as compact

@@ -74,7 +74,7 @@ LEARNERS = (
 )
 
 
-@pytest.mark.parametrize("learner", [*LEARNERS, dk.SetClassifier, dk.SetRegressor])
+@pytest.mark.parametrize("learner", [*LEARNERS, dk.SetClassifier, dk.SetRegressor, dk.SetSurvival])
 def test_mapping_of_targets_raises(learner: Any) -> None:
     sets = dk.SampleSets.from_arrays(SETS, targets={"ill": LABELS, "age": LABELS + 40})
     X = sets if hasattr(learner, "summary") else np.array([x.mean(axis=0) for x in SETS])

@@ -20,6 +20,8 @@ X, Y = POINTS.astype("f4"), np.arange(12) % 2
 TWENTY, LABELS = list(np.random.default_rng(1).standard_normal((20, 3, 2))), np.arange(20) % 2
 CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(TWENTY, LABELS)
 REGRESSOR = dk.SetRegressor(["means"], random_state=0).fit(TWENTY, LABELS)
+TIMES = np.array(list(zip(LABELS, np.arange(1, 21), strict=True)), dtype=[("event", bool), ("time", float)])
+SURVIVAL = dk.SetSurvival(["means"], random_state=0).fit(TWENTY, TIMES)
 SQUARE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 
@@ -88,6 +90,8 @@ def calls(tmp_path):
         "SetClassifier.predict_set": lambda **s: CLASSIFIER.predict_set(TWENTY, **s),
         "SetRegressor": lambda **s: dk.SetRegressor(["means"], **s).fit(TWENTY, LABELS),
         "SetRegressor.explain": lambda **s: REGRESSOR.explain(TWENTY, **s),
+        "SetSurvival": lambda **s: dk.SetSurvival(["means"], **s).fit(TWENTY, TIMES),
+        "SetSurvival.explain": lambda **s: SURVIVAL.explain(TWENTY, **s),
         "SetPCA": lambda **s: dk.SetPCA(**s).fit(SETS),
         "SetScaler": lambda **s: dk.SetScaler(**s).fit(SETS),
         "SetWriter": lambda **s: dk.SetWriter(tmp_path / "w", 2, **s),
@@ -102,6 +106,7 @@ def calls(tmp_path):
         "explain": lambda **s: dk.explain(CLASSIFIER, TWENTY, **s),
         "distance_matrix": lambda **s: dk.distance_matrix(SETS, **s),
         "divergence_matrix": lambda **s: dk.divergence_matrix(SETS, "hellinger", **s),
+        "import_anndata": lambda **s: dk.import_anndata(None, tmp_path / "a", "id", **s),
         "import_frame": lambda **s: dk.import_frame(tmp_path / "f", None, "id", **s),
         "import_sets": lambda **s: dk.import_sets(tmp_path / "i", [npz], **s),
         "kernel_distance": lambda **s: dk.kernel_distance(POINTS, SQUARE, sigma=1.0, **s),

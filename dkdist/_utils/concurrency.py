@@ -38,7 +38,7 @@ class ThreadPool:
         self._pool.shutdown(cancel_futures=True)
 
 
-def prefetch(items: Iterator[Item], n_ahead: int = 1) -> Iterator[Item]:
+def prefetch(items: Iterator[Item], n_ahead: int = 1) -> Generator[Item]:
     """Yield the items, computed on another thread up to ``n_ahead`` items before their use."""
     with closing(
         prefetch_each(lambda _: next(items, END_OF_ITEMS), itertools.repeat(None), n_ahead, threads=1)

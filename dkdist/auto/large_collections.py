@@ -37,6 +37,7 @@ from dkdist.auto._tuning import (
     SPARSE_RIDGE_TOL,
     STREAMED_PENALTY_FACTORS,
 )
+from dkdist.auto.cox_members import landmark_cox_member
 from dkdist.auto.ensemble import KernelMember, LinearMember
 from dkdist.auto.folds import draw_hold_out, sample_positions
 from dkdist.auto.landmark_ridge import (
@@ -121,6 +122,7 @@ class FittedMembers:
     models: list[LandmarkModels | SparseModels]
     evaluation: EvaluationSet
     data: TrainingData
+    search: LandmarkData
 
     def member(self, trial: Trial, share: float = 1.0) -> LinearMember | KernelMember:
         """Return the ensemble member of one of the trials, fitted on all sets."""
@@ -130,6 +132,9 @@ class FittedMembers:
             return LinearMember(source.leaf, W, b, share)
         kernel = source.kernel
         a, b = source.fit_all(trial.alpha)
+        if self.data.survival is not None:
+            index = self.search.kernels.index(kernel)
+            return landmark_cox_member(self.search, index, self.data.survival, trial.alpha, a[:, 0], share)
         return KernelMember(kernel.leaf, kernel.kernel, kernel.images, a, kernel.centre, share, b)
 
     @property
@@ -251,7 +256,7 @@ def _fit_members(
             replace(trial, alpha=alpha, values=one[None], loss=evaluation.loss(one[None]))
             for alpha, one in zip(alphas, values, strict=True)
         ]
-    return FittedMembers(trees, widths, trials, models, evaluation, data)
+    return FittedMembers(trees, widths, trials, models, evaluation, data, search)
 
 
 def _held_out_evaluation(data: TrainingData, held_out: NDArray[np.bool_]) -> EvaluationSet:

@@ -20,6 +20,7 @@ from dkdist.auto._tuning import BETA_RTOL, MAX_BETA, MAX_NEWTON_STEPS, SIGNIFICA
 from dkdist.auto.folds import repeated_folds
 from dkdist.auto.study_design import StudyDesign, permutation_strata
 from dkdist.linear.calibration import fit_calibration
+from dkdist.linear.cox import Survival
 from dkdist.linear.kernel_ridge import FoldsByLength, folds_by_length
 
 Repeats = Sequence[Sequence[I64]]
@@ -138,7 +139,8 @@ class TrainingData:
     splitter from the user, or None. The selection maximises ``criterion``; None means squared error or log loss.
     ``is_ordered`` allows candidates to use the order of points. ``design`` are the covariates and adjusted variables;
     ``offset`` (n, t) is the prediction from the covariates, relative to which ``y`` is. The model must not use the sets
-    if the adjusted variables explain the targets (``is_confounded``).
+    if the adjusted variables explain the targets (``is_confounded``). ``event`` and ``time`` (n,) of censored times are
+    None in other problems; ``y`` then holds the martingale residuals of equal hazards, and members are Cox regressions.
     """
 
     sets: Any
@@ -155,6 +157,8 @@ class TrainingData:
     design: StudyDesign | None = None
     offset: F64 | None = None
     is_confounded: bool = False
+    event: NDArray[np.bool_] | None = None
+    time: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -166,11 +170,20 @@ class TrainingData:
         weights = self.weights[rows]
         optional: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[rows]
-            for name in ("sets", "classes", "groups", "fold_labels", "design", "offset")
+            for name in ("sets", "classes", "groups", "fold_labels", "design", "offset", "event", "time")
         }
-        return replace(
+        part = replace(
             self, y=self.y[rows], weights=weights / weights.mean(), positions=self.positions[rows], **optional
         )
+        # residuals of the rows alone: no model uses times of the sets that it is evaluated on
+        return part if part.survival is None else replace(part, y=part.survival.null_residuals()[:, None])
+
+    @property
+    def survival(self) -> Survival | None:
+        """Censored times with their weights; None in other problems."""
+        if self.event is None or self.time is None:
+            return None
+        return Survival(self.event, self.time, self.weights)
 
     def permuted(self, rng: np.random.Generator) -> TrainingData:
         """Permute targets and weights: among sets, among groups if each group has one target, else within groups.
@@ -186,6 +199,8 @@ class TrainingData:
             classes=classes,
             weights=self.weights[order],
             positions=self.positions[order],
+            event=None if self.event is None else self.event[order],
+            time=None if self.time is None else self.time[order],
         )
 
     def _permutation(self, rng: np.random.Generator) -> I64:
@@ -218,6 +233,8 @@ class TrainingData:
     @property
     def constant(self) -> F64:
         """Weighted mean target (t,), the prediction of the constant baseline."""
+        if self.event is not None:
+            return np.zeros(1)  # exactly: folds must not differ by rounding errors
         return np.average(self.y, axis=0, weights=self.weights)
 
 

@@ -44,6 +44,7 @@ from dkdist.auto._tuning import (
 )
 from dkdist.auto.adjustment import Adjustment
 from dkdist.auto.budgets import Budget
+from dkdist.auto.cox_members import cox_member
 from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, Member, TreeMember
 from dkdist.auto.folds import sample_positions
 from dkdist.auto.large_collections import StreamedResult, fit_streamed, refit_ngrams, sufficient_ngrams
@@ -452,11 +453,17 @@ def _fit_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -> M
     trees = trial.trees
     if trial.values.shape[1] < len(data):
         trees, _ = fit_view_trees(trial.view, rows, data.y, data.weights, data.groups, data.classes)
+    if (
+        data.survival is not None
+    ):  # near equal hazards, residuals are log hazards times the fraction of events
+        share /= max(data.survival.event_fraction, 1 / len(data))
     return TreeMember(trial.view.leaf, trees, share)
 
 
 def _fit_kernel_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -> KernelMember:
     images, a = trial.view.of(rows), trial.duals
+    if data.survival is not None and data.survival.event.any():
+        return cox_member(trial, share, images, data.survival)
     if len(a) < len(data.y):
         (K,) = PairwiseRows(images).matrices([trial.row_kernel])
         a = duals(K, data.y, data.weights, trial.alpha)

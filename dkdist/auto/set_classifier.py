@@ -121,7 +121,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
     -----
     UserWarning
         For fewer than 20 sets; if adjusted variables explain half of the variance of y; in predictions, for categories
-        of covariates and adjusted variables that are new.
+        of covariates and adjusted variables that are new; and if equal sets, or sets of one group, are on both sides of
+        a split (strings, and more than 4,000 sets of a store, are not compared).
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Base class of `SetClassifier` and `SetRegressor`: nested selection, reports and predictions."""
+"""Base class of `SetClassifier`, `SetRegressor` and `SetSurvival`: nested selection, reports and predictions."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _accepts_strings = True
     _notes: tuple[str, ...] = ()
     _assumptions: tuple[str, ...] = ()
+    covariates: Sequence[str] | None = None  # of models without these parameters
+    adjust: Sequence[str] | None = None
 
     @classmethod
     def saved_attributes(cls) -> dict[str, Any]:
@@ -89,14 +91,25 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.adjust = adjust
 
     def _learn(
-        self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
+        self,
+        sets: Sets,
+        y: F64,
+        classes: I64 | None,
+        weights: F64,
+        groups: Any,
+        score: Score,
+        survival: Any = None,
     ) -> tuple[SelectedModel, OuterPredictions]:
-        """Select, fit and evaluate with targets (n, t) and weights (n,) of sets."""
+        """Select, fit and evaluate with targets (n, t) and weights (n,) of sets.
+
+        ``survival`` is None, or the events and times (n,) whose residuals are the targets.
+        """
         from dkdist._base.embedding import set_feature_names
         from dkdist._base.parameter_checks import check_int, draw_seed
         from dkdist._runtime.progress import Progress
         from dkdist.auto.budgets import Budget
         from dkdist.auto.folds import fold_labels
+        from dkdist.auto.leakage import warn_leakage
         from dkdist.auto.nuisance import check_confounding
         from dkdist.auto.point_order import assumptions, check_ordered, find_point_order
         from dkdist.auto.scoring import TrainingData
@@ -128,12 +141,15 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         )  # fmt: skip
         confounding = check_confounding(data)
         data = replace(data, is_confounded=confounding.is_complete)
+        if survival is not None:
+            data = replace(data, event=survival[0][used], time=survival[1][used])
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         set_feature_names(self, sets)
         order = find_point_order(self.ordered, data.sets, self.candidates, data.seed)
         data = replace(data, is_ordered=order.is_used)
         budget = Budget.from_value(self.budget)
         folds = self._outer_folds(data, budget)
+        warn_leakage(data.sets, data.groups, folds.test_rows, data.positions)
         n_selections = len(folds.test_rows) + folds.refit
         verbose = check_verbose(self.verbose)
         with Progress(n_selections, type(self).__name__, show=verbose, unit="selections") as progress:
@@ -338,6 +354,43 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         """Return the columns (n, q) of covariates and adjusted variables; None for a model without them."""
         design = self.machine_.design
         return None if design is None else design.encode(design.read(sets), warn=True)
+
+    def domain_shift(self, X: SetsLike) -> NDArray[Any]:
+        """Return how far sets are from the training sets: predictions for distant sets are not supported by data.
+
+        Parameters
+        ----------
+        X : sets
+            A store is read block by block, twice.
+
+        Returns
+        -------
+        (n,) structured array
+            ``clipped``: largest fraction of points outside the domain of a representation, which are moved to its
+            boundary. ``distance``: Euclidean distance to the nearest training set, or landmark, in the representation
+            with the largest weight. ``p_value``: about 5 % of new sets of the same distribution have at most 0.05
+            (conformal p-value; Bates et al. 2023). Distances and p-values are NaN if no member of the model has
+            training rows: for constants, trees and n-grams. `pandas.DataFrame` accepts the array.
+
+        Notes
+        -----
+        Cost: the embeddings, and n_sets x n_training distances of rows.
+
+        Examples
+        --------
+        >>> import numpy as np, dkdist as dk
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.arange(60) % 2
+        >>> model = dk.SetClassifier(random_state=0).fit([rng.normal(0, 1 + c, (40, 1)) for c in y], y)
+        >>> shift = model.domain_shift([rng.normal(0, 1, (40, 1)), rng.normal(8, 1, (40, 1))])
+        >>> shift["p_value"].round(2) <= 0.05
+        array([False,  True])
+        """
+        from dkdist.auto.domain_shift import domain_shift
+
+        check_is_fitted(self)
+        sets = self._sets(X)
+        return domain_shift(self.machine_, self._scaled(sets), self._design_columns(sets))
 
     @overload
     def explain(

@@ -26,6 +26,7 @@ MAX_MAP_SETS = 1000
 MAX_FIGURE_POINTS = 10**7  # points of a drawn example set, which is read into memory
 MAX_EXPLAINED_POINTS = 20_000  # points of an example set
 MAX_SHAPLEY_SETS, MAX_SHAPLEY_DIMS, MAX_SHAPLEY_POINTS = 8, 20, 2000  # 8 sets, also in the background
+MAX_LISTED_POINTS = 5  # points of an example in the table of contributions
 MAX_LISTED_VALUES = 12  # entries shown of a parameter that is a tuple or an array
 MAX_CONFUSION_CLASSES, MAX_COUNTED_CLASSES = 30, 12  # classes in a figure; classes in a figure with counts
 MAX_SCATTER_SETS = 2000

@@ -21,9 +21,12 @@ from dkdist.io.readers.sources import LOG
 
 KINDS_BY_OPTION = {
     "set_id": ("--set-id", ("table",)),
-    "points": ("--points", ("table", "cytometry", "lidar")),
+    "points": ("--points", ("table", "cytometry", "lidar", "hdf5")),
     "data_set": ("--data-set", ("cytometry",)),
-    "id_parts": ("--id-parts", ("cytometry", "lidar")),
+    "compensate": ("--compensate", ("cytometry",)),
+    "transform": ("--transform", ("cytometry",)),
+    "cofactor": ("--cofactor", ("cytometry",)),
+    "id_parts": ("--id-parts", ("cytometry", "lidar", "hdf5")),
     "sort": ("--sort", ("table",)),
     "text": ("--text", ("table",)),
     "missing_targets": ("--missing-targets", ("table",)),
@@ -41,6 +44,7 @@ KIND_LABELS = {
     "array": "a file of arrays",
     "cytometry": "an FCS file",
     "lidar": "a LAS file",
+    "hdf5": "an HDF5 file",
 }
 
 
@@ -177,9 +181,15 @@ def _build_reader(args: Namespace, sources: Sequence[Path]) -> Any:
     if kinds[0] == "array":
         return dkdist.ArrayReader(args.values, args.offsets, args.weight, targets)
     if kinds[0] == "cytometry":
-        return dkdist.CytometryReader(points, args.data_set, args.id_parts or 1)
+        scale = {} if args.cofactor is None else {"cofactor": args.cofactor}
+        return dkdist.CytometryReader(
+            points, args.data_set, args.id_parts or 1, "file" if args.compensate else "none",
+            args.transform or "none", **scale,
+        )  # fmt: skip
     if kinds[0] == "lidar":
         return DEFAULT_READERS["lidar"](points, args.id_parts or 1)
+    if kinds[0] == "hdf5":
+        return DEFAULT_READERS["hdf5"](points or "features", args.id_parts or 1)
     if kinds[0] not in KINDS:
         return reader_of(kinds[0])
     if args.set_id is None:

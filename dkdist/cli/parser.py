@@ -208,6 +208,18 @@ def _add_import(commands: Any) -> None:
         "--data-set", type=int, metavar="N", help="read only data set N of each FCS file, counted from 1"
     )
     instruments.add_argument(
+        "--compensate", action="store_true",
+        help="remove spillover from FCS files, by the matrix of each file",
+    )  # fmt: skip
+    instruments.add_argument(
+        "--transform", choices=("arcsinh", "logicle"),
+        help="scale of FCS channels except scatter and time (default: linear)",
+    )  # fmt: skip
+    instruments.add_argument(
+        "--cofactor", type=float, metavar="X",
+        help="divisor of the arcsinh scale: 150 for fluorescence, 5 for mass cytometry (default: 150)",
+    )  # fmt: skip
+    instruments.add_argument(
         "--id-parts", type=int, metavar="N",
         help="use the last N parts of a path as the id: 2 for plate1/A01 (default: 1)",
     )  # fmt: skip

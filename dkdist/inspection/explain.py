@@ -64,7 +64,7 @@ def explain(
 
     Parameters
     ----------
-    model : fitted pipeline, search over pipelines, SetClassifier or SetRegressor
+    model : fitted pipeline, search over pipelines, SetClassifier, SetRegressor or SetSurvival
         A pipeline of `SetScaler`, `SetPCA`, `PrincipalAxes` and `DistanceProfiles` (all optional), one embedding of
         sets (of `dkdist` or your own), `RandomFourierFeatures` and StandardScaler (optional), and a linear learner such
         as `IncrementalRidge` or `IncrementalSGDClassifier`.
@@ -78,7 +78,7 @@ def explain(
         over the points of the set is 0. It is close to 0 where the model is flat.
     reference : number or (k,) array, optional
         Reference prediction of contributions of points, such as the mean over the training sets. By default the
-        intercept of a pipeline, 0 for `SetClassifier`, and the mean of the targets for `SetRegressor`.
+        intercept of a pipeline, 0 for `SetClassifier` and `SetSurvival`, the mean of the targets for `SetRegressor`.
     background : sets, optional
         Reference sets R, such as some of the training sets; more than 32 are subsampled. For by="point" they are
         starts of paths. Default for a pipeline: none. Then G is the derivative at P, which is the same if the learner

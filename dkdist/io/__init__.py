@@ -12,8 +12,10 @@ from dkdist.io.lazy_sets import LazySets as LazySets
 from dkdist.io.readers.array_files import ArrayReader as ArrayReader
 from dkdist.io.readers.fcs import CytometryReader as CytometryReader
 from dkdist.io.readers.lidar import LidarReader as LidarReader
+from dkdist.io.readers.nested_files import NestedReader as NestedReader
 from dkdist.io.readers.sources import SourceError as SourceError
 from dkdist.io.readers.table_files import TableReader as TableReader
+from dkdist.io.readers.tile_features import HDF5Reader as HDF5Reader
 from dkdist.io.set_store import SetStore as SetStore
 from dkdist.io.set_store import open_sets as open_sets
 from dkdist.io.write_sets import write_sets as write_sets

@@ -62,7 +62,9 @@ def import_sets(
         targets) or (sets, targets, ids); or, for sources larger than memory, an iterator of these. Repeated calls must
         return the same. An object with methods ``read(source)`` and ``sizes(source)``, the number of points of each
         set, avoids the first read. By default the suffix selects the reader: ``.npz`` and ``.npy`` (`ArrayReader`),
-        ``.fcs`` (`CytometryReader`), ``.las`` and ``.laz`` (`LidarReader`); for tables pass a `TableReader`.
+        ``.fcs`` (`CytometryReader`), ``.las`` and ``.laz`` (`LidarReader`),
+        ``.h5`` and ``.hdf5`` (`HDF5Reader`); for tables pass a `TableReader`, for files with one set per row a
+        `NestedReader`, and for h5ad files use `import_anndata`.
     overwrite : bool, default=False
         Replace an existing store. On a local path it stays readable until the new one is committed; elsewhere it is
         cleared after the first pass.

@@ -86,3 +86,12 @@ MAX_BANDWIDTH_RATIO, MIN_BANDWIDTH_RATIO = 2.0, 0.25
 # Grid of a predicted density, by dimension: interpolation error against time and memory.
 GRID_POINTS_PER_FUNCTION = {1: 16, 2: 8, 3: 4}
 MIN_GRID_POINTS = {1: 256, 2: 64, 3: 32}
+
+# Cox regression: a step that lowers the objective by less than this fraction of the number of events is not taken. Log
+# hazards are then exact to about sqrt(COX_RTOL) standard errors.
+COX_RTOL = 1e-12
+MAX_COX_STEPS = 50
+# Intervals of time of the bound of the Hessian: more take time and save steps.
+MAX_TIME_INTERVALS = 64
+# Pivoted Cholesky factors of kernel matrices: relative error of an entry, against columns of the factor.
+PIVOT_RTOL = 1e-9

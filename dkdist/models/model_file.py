@@ -38,8 +38,8 @@ def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = Tr
     Parameters
     ----------
     model : fitted estimator
-        An estimator of dkdist, including `SetClassifier`, `SetRegressor` and `OnePassSearch`, scikit-learn's
-        ``StandardScaler``, or a ``Pipeline`` of these.
+        An estimator of dkdist, including `SetClassifier`, `SetRegressor`, `SetSurvival` and `OnePassSearch`,
+        scikit-learn's ``StandardScaler``, or a ``Pipeline`` of these.
     path : path-like
         The file to write, usually ``*.npz``. An existing file is replaced atomically.
     overwrite : bool, default=True

@@ -35,7 +35,7 @@ def leaderboard(model: Any, *, ax: Any = None) -> Axes:
 
     Parameters
     ----------
-    model : fitted SetClassifier or SetRegressor
+    model : fitted SetClassifier, SetRegressor or SetSurvival
         Or its ``leaderboard_``.
     ax : Axes, optional
         Axes to draw on, by default new ones.
@@ -67,8 +67,8 @@ def leaderboard(model: Any, *, ax: Any = None) -> Axes:
         or not all(isinstance(e, dict) and "score" in e for e in entries)
     ):
         raise ValueError(
-            f"model must be a fitted SetClassifier or SetRegressor; got {type(model).__name__}, which has no "
-            "leaderboard_"
+            f"model must be a fitted SetClassifier, SetRegressor or SetSurvival; got {type(model).__name__}, which has "
+            "no leaderboard_"
         )
     axes = get_axes(ax, (7.2, 1.3 + 0.34 * len(entries)))
     kinds = [_kind(entry) for entry in entries]

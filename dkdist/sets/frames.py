@@ -184,6 +184,11 @@ def open_frame(frame: Any, what: str) -> Any:
     return wrapped
 
 
+def open_series(series: Any) -> Any:
+    """Wrap a pandas Series as a narwhals Series."""
+    return _narwhals().from_native(series, series_only=True)
+
+
 def _narwhals() -> Any:
     for name in ("narwhals", "pandas"):
         if find_spec(name) is None:

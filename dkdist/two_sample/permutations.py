@@ -23,37 +23,55 @@ from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.two_sample._tuning import MAX_DENSE_ROWS, N_KERNEL_FEATURES, PERMUTATION_BATCH_SIZE, ROW_TIE_TOL
 
 Statistic = Callable[[F64], F64]
-"""Maps indicators of groups (n, b, G), divided by the root of each group's size, to statistics (b,) of labellings."""
+"""Maps indicators of groups (n, b, G), divided by the root of each group's size, to statistics (b,) of labellings.
+
+Orthonormal columns of groups and nuisance columns (n, b, r + q) may replace indicators.
+"""
 Energy = Callable[[F64], F64]
 """Maps weights (n, k) to sums (k,) over i and j of weights[i] k(r_i, r_j) weights[j]."""
 
 
 def permuted_statistics(
-    statistics: Mapping[str, Statistic], groups: I64, strata: I64, n_permutations: int, seed: int
+    statistics: Mapping[str, Statistic], basis: F64, strata: I64, n_permutations: int, seed: int
 ) -> dict[str, F64]:
-    """Compute each statistic for the labels and for permutations shared by all: (1 + n_permutations,) float64."""
-    roots = np.sqrt(np.bincount(groups))
+    """Compute each statistic for ``basis`` (n, k) and for permutations of its rows: (1 + n_permutations,) float64.
+
+    Permutations are the same for all statistics.
+    """
     values: dict[str, list[F64]] = {name: [] for name in statistics}
-    for labels in iter_labellings(groups, strata, n_permutations, seed):
-        weights = (labels[:, :, None] == np.arange(len(roots))) / roots
+    for order in iter_labellings(np.arange(len(basis)), strata, n_permutations, seed):
+        weights = basis[order]
         for name, statistic in statistics.items():
             values[name].append(statistic(weights))
     return {name: np.concatenate(parts) for name, parts in values.items()}
 
 
-def kernel_statistic(rows: F32, strata: I64, seed: int) -> Statistic:
-    """Return the statistic T of a Gaussian kernel, whose bandwidth is the median distance between rows."""
-    energy = _kernel_energy(rows, strata, seed)
+def kernel_statistic(rows: F32, strata: I64, seed: int, nuisance: F64 | None = None) -> Statistic:
+    """Return the statistic T of a Gaussian kernel, whose bandwidth is the median distance between rows.
+
+    With q nuisance columns, which are also the last q columns of weights, rows and kernel are residuals, and T is
+    divided by the fraction of variance that the nuisance columns do not explain.
+    """
+    if nuisance is not None:
+        rows = residuals(rows, strata, nuisance)
+    energy, total = _kernel_energy(rows, strata, seed, nuisance)
 
     def statistic(weights: F64) -> F64:
-        n, n_labellings, n_groups = weights.shape
-        return np.asarray(energy(weights.reshape(n, -1)).reshape(n_labellings, n_groups).sum(axis=1))
+        n, n_labellings, k = weights.shape
+        values = energy(weights.reshape(n, -1)).reshape(n_labellings, k)
+        if nuisance is None or total == 0:
+            return np.asarray(values.sum(axis=1))
+        q = nuisance.shape[1]
+        return np.asarray(values[:, : k - q].sum(axis=1) / (1 - values[:, k - q :].sum(axis=1) / total))
 
     return statistic
 
 
 def iter_labellings(groups: I64, strata: I64, n_permutations: int, seed: int) -> Iterator[I64]:
-    """Yield batches of labels (n, up to 64): those of ``groups`` first, then permutations of them within strata."""
+    """Yield batches of labels (n, up to 64): those of ``groups`` first, then permutations of them within strata.
+
+    ``groups`` may be positions 0, ..., n - 1, which are permuted.
+    """
     rng = np.random.default_rng([seed, RngStream.GROUP_PERMUTATIONS])
     order, columns = np.argsort(strata, kind="stable"), [groups]
     for _ in range(n_permutations):
@@ -72,13 +90,14 @@ def p_value(statistics: F64) -> float:
     return float((statistics >= statistics[0] - ROW_TIE_TOL).mean())
 
 
-def _kernel_energy(rows: F32, strata: I64, seed: int) -> Energy:
+def _kernel_energy(rows: F32, strata: I64, seed: int, nuisance: F64 | None) -> tuple[Energy, float]:
+    """Return the energy of the kernel's residuals, and their sum of squares."""
     sigma = _median_distance(rows, seed)
     if sigma == 0:
-        return lambda weights: np.zeros(weights.shape[1])
+        return lambda weights: np.zeros(weights.shape[1]), 0.0
     if len(rows) <= MAX_DENSE_ROWS:
-        K = center_within_strata(center_within_strata(_gaussian_kernel(rows, sigma), strata).T, strata)
-        return lambda weights: np.asarray((weights * (K @ weights)).sum(axis=0))
+        K = residuals(residuals(_gaussian_kernel(rows, sigma), strata, nuisance).T, strata, nuisance)
+        return lambda weights: np.asarray((weights * (K @ weights)).sum(axis=0)), float(np.trace(K))
     method = "structured" if rows.shape[1] > MAX_DENSE_INPUTS else "orthogonal"
     spec = FourierSpec(rows.shape[1], N_KERNEL_FEATURES, sigma, method, seed)
     Z = np.concatenate(
@@ -87,10 +106,10 @@ def _kernel_energy(rows: F32, strata: I64, seed: int) -> Energy:
             for i in range(0, len(rows), MAX_DENSE_ROWS)
         ]
     )
-    Z = center_within_strata(Z, strata)
+    Z = residuals(Z, strata, nuisance)
     return lambda weights: np.asarray(
         ((Z.T @ weights.astype(np.float32)).astype(np.float64) ** 2).sum(axis=0)
-    )
+    ), float((Z.astype(np.float64) ** 2).sum())
 
 
 def _median_distance(rows: F32, seed: int) -> float:
@@ -109,9 +128,22 @@ def _gaussian_kernel(rows: F32, sigma: float) -> F64:
     return np.asarray(np.exp(-distances / 2))
 
 
+def residuals(values: Any, strata: I64, nuisance: F64 | None) -> Any:
+    """Subtract from values (n, k) the mean of each stratum, and their projection on orthonormal columns (n, q)."""
+    centred = center_within_strata(values, strata)
+    if nuisance is None:
+        return centred
+    return (centred - nuisance @ (nuisance.T @ centred)).astype(values.dtype)
+
+
 def center_within_strata(values: Any, strata: I64) -> Any:
     """Subtract the mean of each stratum from its rows."""
+    return (values - stratum_means(values, strata)[strata]).astype(values.dtype)
+
+
+def stratum_means(values: Any, strata: I64) -> F64:
+    """Return the mean row of each stratum, (n_strata, k) float64."""
     means = np.zeros((int(strata.max()) + 1, values.shape[1]))
     for stratum in range(len(means)):
         means[stratum] = values[strata == stratum].mean(axis=0, dtype=np.float64)
-    return (values - means[strata]).astype(values.dtype)
+    return means

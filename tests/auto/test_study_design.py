@@ -371,6 +371,11 @@ def test_groups_weights_and_several_targets(n_outputs: int) -> None:
     assert model.leads_["covariates"][0] > 0
 
 
+def test_domain_shift_uses_adjusted_rows(fitted: dk.SetClassifier) -> None:
+    shift = fitted.domain_shift(SETS)
+    np.testing.assert_allclose(shift["distance"], 0.0, atol=1e-3)
+
+
 def test_best_estimator_does_not_exist(fitted: dk.SetClassifier) -> None:
     with pytest.raises(AttributeError, match="models with covariates or adjust"):
         _ = fitted.best_estimator_

@@ -358,6 +358,7 @@ def test_invalid_input_raises(change: dict[str, Any], message: str) -> None:
     [
         *((dk.SetClassifier, name) for name in ("predict", "predict_proba", "predict_set", "decision_function")),
         *((dk.SetRegressor, name) for name in ("predict", "predict_interval")),
+        *((dk.SetSurvival, n) for n in ("predict", "predict_survival_function", "predict_lower_bound")),
     ],
 )  # fmt: skip
 def test_unfitted_model_raises(model: Any, method: str) -> None:

@@ -15,6 +15,8 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, mean_absolute_err
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
+from dkdist._base.inputs import check_sets
+from dkdist._base.set_digests import data_fingerprint
 from dkdist.cli import main
 from dkdist.cli.report import run_report
 from dkdist.cli.report.data_section import data_section, points_section
@@ -169,10 +171,30 @@ def test_a_missing_or_unsuitable_target_is_refused_before_any_work(target, messa
     assert not list(tmp_path.iterdir())
 
 
+def test_points_with_the_largest_contributions_are_listed(folder, classification_page):
+    model, sets = dk.load_model(folder / "kind.npz"), dk.open_sets(folder / "<bags>.zarr")
+    for i in (0, 1):  # the first set of each class
+        values = dk.explain(model, sets[[i]])[0]
+        largest = int(np.argmax(np.abs(values)))
+        numbers = [f"{values[largest]:.4g}", *(f"{value:.4g}" for value in sets[i][largest])]
+        assert all(number in classification_page.texts["td"] for number in numbers)
+
+
+def test_the_fingerprint_depends_on_points_and_not_on_their_order(folder, classification_page):
+    shuffled = [RNG.permutation(one) for one in SETS]
+    assert data_fingerprint(check_sets(shuffled)) in classification_page
+    assert data_fingerprint(check_sets(SETS[::-1])) not in classification_page
+    assert data_fingerprint(check_sets([SETS[0] + 1, *SETS[1:]])) not in classification_page
+
+
 def test_an_automatic_model_shows_its_leaderboard(folder):
     sets = dk.open_sets(folder / "<bags>.zarr")
     model = dk.SetClassifier(["moments"], random_state=0).fit(sets[:40], Y[:40])
-    page = Page("".join(model_section(evaluate_model(model, sets, "y", Y)).parts))
+    evaluation = evaluate_model(model, sets, "y", Y)
+    n_far = (model.domain_shift(sets)["p_value"] <= 0.05).sum()
+    data = Page("".join(data_section(evaluation).parts))
+    assert f"{n_far} of 60 (about 3 if equally distributed)" in data.texts["td"]
+    page = Page("".join(model_section(evaluation).parts))
     assert "Leaderboard" in page.texts["strong"]
     assert {entry["name"] for entry in model.leaderboard_} <= set(page.texts["td"])
     assert any(text.startswith("Best baseline: ") for text in page.texts["p"])

@@ -155,9 +155,37 @@ def test_million_sets(monkeypatch):
     assert names["error"] < 0.7 * names["y"][3600:].std()
 
 
+@pytest.mark.filterwarnings("ignore")  # warnings of anndata itself
+def test_donors_from_h5ad(monkeypatch, capsys):
+    pytest.importorskip("anndata", reason="anndata is not installed: pip install 'dkdist[single-cell]'")
+    names = tutorial("10_donors_from_h5ad", monkeypatch)
+    assert names["sets"].n_points == len(names["cells"])
+    measured, centred = map(float, re.findall(r"new batches (0\.\d+)", capsys.readouterr().out))
+    assert measured + 0.2 < centred
+
+
+def test_cytometry(monkeypatch):
+    names = tutorial("11_cytometry", monkeypatch)
+    simulated = dict(zip(names["simulated"].ids, names["simulated"], strict=True))
+    assert names["sets"].ids.tolist() == sorted(simulated)
+    # the simulated noise of the detectors has a standard deviation of 20, and the scale a slope of at most 1 / 150
+    for donor, points in zip(names["sets"].ids, names["sets"], strict=True):
+        assert np.abs(points - simulated[donor]).max() < 8 * 20 / 150
+    accuracy = names["model"].score(names["held_out"], names["diagnosis"][names["test"]])
+    assert accuracy > 0.7
+
+
+def test_survival(monkeypatch):
+    names = tutorial("9_survival", monkeypatch)
+    assert names["model"].score(names["new"], names["y_new"]) > 0.65  # 0.5 by chance, standard error 0.03
+    assert np.corrcoef(names["risk"], names["active_fraction"][140:])[0, 1] > 0.7
+    active = (names["points"][:, [0, 2]] > 1.5).all(axis=1)
+    assert names["contributions"][active].mean() > names["contributions"][~active].mean()
+
+
 def test_all_tutorials_are_tested():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert {re.sub(r"^\d_", "", path.stem) for path in TUTORIALS} <= tested
+    assert {re.sub(r"^\d+_", "", path.stem) for path in TUTORIALS} <= tested
 
 
 def test_reference_lists_all_public_names():

@@ -30,7 +30,19 @@ LABELS = np.arange(60) % 2
 SETS = [RNG.normal(label, 1 + label, (int(RNG.integers(15, 25)), 2)) for label in LABELS]
 NEW = [RNG.normal(0.5, 1.5, (18, 2)) for _ in range(9)]
 NUMBERS = np.array([one.mean() for one in SETS])
-CASES = ("two", "many", "text", "series", "streamed", "groups", "named", "own", "one target", "two targets")
+CASES = (
+    "two",
+    "many",
+    "text",
+    "series",
+    "streamed",
+    "groups",
+    "named",
+    "own",
+    "one target",
+    "two targets",
+    "times",
+)
 
 
 def fitted(case: str) -> tuple[Any, Any]:
@@ -65,6 +77,11 @@ def fitted(case: str) -> tuple[Any, Any]:
         case "own":
             own = [dk.MomentEmbedding(2), dk.MeanEmbedding(20, sigma=1.0, random_state=0)]
             return dk.SetClassifier(own, cv=3, random_state=0, budget={"seconds": 600}).fit(SETS, LABELS), NEW
+        case "times":
+            y = np.array(
+                list(zip(LABELS, np.arange(1, 61), strict=True)), dtype=[("event", bool), ("time", float)]
+            )
+            return dk.SetSurvival(**simple).fit(SETS, y), NEW
         case "one target":
             return dk.SetRegressor(**simple).fit(SETS, NUMBERS), NEW
         case _:
@@ -78,13 +95,15 @@ def reloaded(model: Any, folder: Path) -> Any:
 
 def all_outputs(model: Any, X: Any) -> Iterator[tuple[str, Any]]:
     """Yield all outputs and attributes of a model by name."""
-    for name in ("predict", "decision_function", "predict_proba", "predict_set", "predict_interval"):
+    methods = "predict", "decision_function", "predict_proba", "predict_set", "predict_interval"
+    for name in (*methods, "predict_survival_function", "predict_lower_bound"):
         if hasattr(model, name):
             yield name, getattr(model, name)(X)
     yield "by point", np.concatenate(model.explain(X))
     if model.background_ is not None:
         yield "by dimension", model.explain(X, by="dimension")
-    yield "score", model.score(X, model.predict(X))
+    if not isinstance(model, dk.SetSurvival):
+        yield "score", model.score(X, model.predict(X))
     yield "best estimator", model.best_estimator_.predict(X)
     for name in ("classes_", "judged_"):
         if hasattr(model, name):

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
@@ -146,7 +147,8 @@ RIDGE = {"alphas": (0.1, 1.0), "random_state": 0}
 SQUARE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
 CURVE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 
-TWICE = [*SETS, *SETS]  # the automatic models warn of fewer than 20 sets
+# the automatic models warn of fewer than 20 sets, and of equal sets
+TWICE = [*SETS, *(one + 0.5 for one in SETS)]
 CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(TWICE, np.tile(LABELS, 2))
 DENSITY_MODEL = dk.DensityRegressor(dk.MomentEmbedding(), n_basis=5).fit(SETS, SETS)
 DENSITY: dk.PredictedDensity = DENSITY_MODEL.mean_density_
@@ -166,6 +168,9 @@ def _draw(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 REGRESSOR = dk.SetRegressor(["means"], random_state=0).fit(TWICE, np.arange(24.0))
+CENSORED_TIMES = np.array(
+    list(zip(np.arange(24) % 3 > 0, np.arange(1, 25), strict=True)), dtype=[("event", bool), ("time", float)]
+)
 SCORES = np.linspace(0, 1, 6).reshape(3, 2)
 PLOTS: dict[str, dict[str, Any]] = {
     "calibration": {"model": CLASSIFIER, "sets": SETS, "y": LABELS, "n_bins": 3, "ax": None},
@@ -217,6 +222,25 @@ CALLS: dict[str, Call] = {
     "import_frame": Call(
         lambda **a: dk.import_frame(PLACE / "d.zarr", overwrite=True, **a).load().points,
         {"frame": FRAME, "set_id": "donor", "points": ["a", "b"], "targets": None, "weights": None},
+    ),
+    "import_anndata": Call(
+        lambda **a: (
+            dk.import_anndata(
+                SimpleNamespace(
+                    obs=FRAME,
+                    X=None,
+                    var_names=["a", "b"],
+                    obsm={},
+                    layers={"raw": FRAME[["a", "b"]].to_numpy()},
+                ),
+                PLACE / "annotated.zarr",
+                overwrite=True,
+                **a,
+            )
+            .load()
+            .points
+        ),
+        {"set_key": "donor", "columns": ["a", "b"], "targets": None, "layer": "raw", "obsm": None},
     ),
     "from_strings": Call(
         lambda **a: dk.SampleSets.from_strings(**a).points, {"strings": ["ab", "ba"], "alphabet": "ab"}
@@ -397,6 +421,7 @@ CALLS: dict[str, Call] = {
             "statistic": "auto",
             "random_state": 0,
             "blocks": np.arange(12) // 4,
+            "adjust": None,
         },
     ),
     "n_features_for": Call(
@@ -506,6 +531,9 @@ CALLS: dict[str, Call] = {
     "SetRegressor": _estimator_call(
         dk.SetRegressor, TWICE, y=np.tile(LABELS, 2), candidates=["means"], random_state=0
     ),
+    "SetSurvival": _estimator_call(
+        dk.SetSurvival, TWICE, y=CENSORED_TIMES, candidates=["means"], random_state=0
+    ),
     "DensityRegressor": _estimator_call(
         dk.DensityRegressor, SETS, y=SETS, embedding=dk.MomentEmbedding(), n_basis=5
     ),
@@ -556,7 +584,21 @@ CALLS: dict[str, Call] = {
             "missing_targets": "raise",
         },
     ),
-    "CytometryReader": Call(lambda **a: dk.CytometryReader(**a).points, {"points": ("CD3", "CD4")}),
+    "CytometryReader": Call(
+        lambda **a: dk.CytometryReader(**a).points,
+        {
+            "points": ("CD3", "CD4"),
+            "compensation": "file",
+            "transform": "arcsinh",
+            "cofactor": 5.0,
+            "logicle": (262144.0, 0.5, 4.5, 0.0),
+        },
+    ),
+    "NestedReader": Call(
+        lambda **a: dk.NestedReader(**a).points,
+        {"points": ("pt", "eta"), "empty_sets": "drop", "targets": ("y",)},
+    ),
+    "HDF5Reader": Call(lambda **a: dk.HDF5Reader(**a).points, {"points": ("features",), "id_parts": 1}),
     "LidarReader": Call(lambda **a: dk.LidarReader(**a).points, {"points": ("x", "y", "z")}),
     "pairwise": Call(
         lambda sets, **a: dk.distance_matrix(sets, distance=dk.pairwise(**a)),

@@ -27,15 +27,46 @@ def test_examples_run() -> None:
         assert code.count("\n") <= 10
         if "import torch" in code and find_spec("torch") is None:
             continue
+        if ".root" in code:
+            continue
         exec(compile(code, str(PAGE), "exec"), names)
     assert (len(names["sets"]), names["sets"].names) == (3, ("x", "y"))
     assert names["jets"].ids.tolist() == ["a", "b"]
     assert names["jets"].names == ("pt", "eta")
+    assert names["stored"].ids.tolist() == ["a", "b"]
+    assert names["stored"].targets["y"].tolist() == [0, 1]
     assert isinstance(names["simulated"], dk.LazySets)
     assert names["rows"].shape == (40, 3)
     assert names["names"] == ("temperature", "salinity")
     if "torch" in names:
         assert names["clouds"].sizes.tolist() == [3, 5]
+
+
+@pytest.mark.filterwarnings("ignore")  # warnings of uproot itself
+def test_examples_of_files_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uproot, h5py = pytest.importorskip("uproot"), pytest.importorskip("h5py")
+    import awkward as ak
+
+    monkeypatch.chdir(tmp_path)
+    Path("slides").mkdir()
+    for name in ("S1", "S2"):
+        with h5py.File(f"slides/{name}.h5", "w") as file:
+            file["features"] = np.zeros((3, 2), "f4")
+    jets = ak.zip({"pt": ak.Array([[1.0, 2.0], [], [3.0]]), "eta": ak.Array([[0.1, 0.2], [], [0.3]])})
+    with uproot.recreate("run1.root") as file:
+        file["events"] = {
+            "jet_pt": jets.pt,
+            "jet_eta": jets.eta,
+            "event": np.arange(3),
+            "signal": np.array([True, False, False]),
+        }
+    (code,) = [
+        code for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if ".root" in code
+    ]
+    names: dict[str, Any] = {"dk": dk}
+    exec(code, names)
+    assert names["collisions"].ids.tolist() == [0, 2]
+    assert names["slides"].ids.tolist() == ["S1", "S2"]
 
 
 def test_tensors_equal_arrays(tmp_path: Path) -> None:

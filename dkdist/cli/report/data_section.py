@@ -1,4 +1,4 @@
-"""Sections of a report about the data, and about the points and dimensions that contribute to predictions."""
+"""Sections of a report: the data, their distance to the training sets, and points and dimensions that contribute."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from dkdist._utils.text import html_table
 from dkdist.cli._tuning import (
     MAX_EXPLAINED_POINTS,
     MAX_FIGURE_POINTS,
+    MAX_LISTED_POINTS,
+    MAX_LISTED_VALUES,
     MAX_MAP_SETS,
     MAX_SHAPLEY_DIMS,
     MAX_SHAPLEY_POINTS,
@@ -53,7 +55,26 @@ def data_section(evaluation: Evaluation) -> Section:
         f"Map of {len(mapped):,} sets by the principal components of {row_name}. Similar sets are close."
     )
     parts.append(render_figure(lambda ax: dk.plot.collection(rows, y[mapped], ax=ax), caption))
-    return Section("Data", parts)
+    return Section("Data", [*parts, *_domain_shift_parts(evaluation)])
+
+
+def _domain_shift_parts(evaluation: Evaluation) -> list[str]:
+    """Return how far the sets are from the training sets of an automatic model."""
+    if not hasattr(evaluation.model, "domain_shift"):
+        return []
+    shift = evaluation.model.domain_shift(evaluation.sets)
+    n, rows = len(shift), [("sets with more than 1 % of points clipped", (shift["clipped"] > 0.01).sum())]
+    if not np.isnan(shift["p_value"]).any():
+        expected = (
+            f"{(shift['p_value'] <= 0.05).sum()} of {n:,} (about {0.05 * n:.0f} if equally distributed)"
+        )
+        rows.append(("sets farther from the training sets than 95 % of these from each other", expected))
+        rows.append(("median p-value of the distance", f"{np.median(shift['p_value']):.3g}"))
+    note = (
+        "Distance to the training sets, in the representation with the largest weight. Predictions for distant sets "
+        "are extrapolations: scores of the training data do not hold for them."
+    )
+    return [html_table("", ("distance to the training sets", ""), rows), render_paragraph(note, "note")]
 
 
 def _example_sets(evaluation: Evaluation) -> list[int]:
@@ -94,7 +115,7 @@ def points_section(evaluation: Evaluation) -> Section:
     try:
         importances = _dimension_contributions(evaluation)
         dims = np.argsort(-importances, kind="stable")[:2].tolist() if len(importances) > 2 else None
-        parts = [_point_contributions(evaluation, examples, dims)] if examples else [_too_large_note()]
+        parts = _point_contributions(evaluation, examples, dims) if examples else [_too_large_note()]
         parts += _dimension_table(evaluation, importances) if len(importances) else []
     except ValueError as reason:
         parts = [render_paragraph(f"Contributions are not available for this model: {reason}", "note")]
@@ -108,7 +129,7 @@ def _too_large_note() -> str:
     )
 
 
-def _point_contributions(evaluation: Evaluation, examples: list[int], dims: list[int] | None) -> str:
+def _point_contributions(evaluation: Evaluation, examples: list[int], dims: list[int] | None) -> list[str]:
     sets = evaluation.sets[np.array(examples)].load()
     contributions = dk.explain(evaluation.model, sets)
     outputs = _explained_outputs(evaluation, examples, contributions[0].ndim > 1)
@@ -127,7 +148,22 @@ def _point_contributions(evaluation: Evaluation, examples: list[int], dims: list
         "Contribution of each point to the prediction of its set, relative to the reference of explain: red increases, "
         "blue decreases it. First-order approximation for nonlinear models."
     )
-    return render_figure(draw, caption, size, len(examples))
+    figure = render_figure(draw, caption, size, len(examples))
+    return [figure, _largest_contributions(evaluation, sets, contributions, examples, outputs)]
+
+
+def _largest_contributions(
+    evaluation: Evaluation, sets: Any, contributions: list[F64], examples: list[int], outputs: list[Any]
+) -> str:
+    """Return a table of the points with the largest contributions in each example, with their coordinates."""
+    ids, names = evaluation.sets.ids, sets.names or [f"dimension {j}" for j in range(sets.n_dims)]
+    shown, rows = names[:MAX_LISTED_VALUES], []
+    for k, i in enumerate(examples):
+        values = contributions[k] if outputs[k][0] is None else contributions[k][:, outputs[k][0]]
+        for point in np.argsort(-np.abs(values), kind="stable")[:MAX_LISTED_POINTS].tolist():
+            place = [f"{value:.4g}" for value in sets[k][point][: len(shown)]]
+            rows.append((i if ids is None else ids[i], point, f"{values[point]:.4g}", *place))
+    return html_table("Largest contributions", ("set", "point", "contribution", *shown), rows)
 
 
 def _explained_outputs(

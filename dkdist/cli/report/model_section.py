@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 import dkdist as dk
+from dkdist._base.set_digests import data_fingerprint
 from dkdist._runtime.process import cpu_features
 from dkdist._utils.memory_budget import memory_limit
 from dkdist._utils.text import escape_html, html_table, key_value_table
@@ -100,11 +101,12 @@ PAPERS = (
 )
 
 
-def environment_section(_: Evaluation) -> Section:
-    """Return versions of libraries, and properties of the CPU on which rounding errors depend."""
+def environment_section(evaluation: Evaluation) -> Section:
+    """Return the data, versions of libraries, and properties of the CPU on which rounding errors depend."""
     features = cpu_features()
     pairs: list[tuple[object, object]] = [
         ("created", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        ("fingerprint of the data", data_fingerprint(evaluation.sets)),
         ("dkdist", dk.__version__),
         ("Python", platform.python_version()),
         *((name, _package_version(name)) for name in PACKAGES),
@@ -117,6 +119,7 @@ def environment_section(_: Evaluation) -> Section:
         ("compilation target", features["Numba"][0]),
     ]
     note = (
+        "Equal fingerprints (BLAKE2b) mean the same sets in the same order; points may be stored in any order. "
         "For a given seed and block size, results are bit-identical on CPUs of one type; on other CPUs the last digits "
         "may differ."
     )

@@ -12,13 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
 from dkdist._numba.arrays import F64, Array
 from dkdist._utils.files import open_file, path_name
 from dkdist.io._zarr.batches import Outline
+from dkdist.io.readers.channel_scales import (
+    DEFAULT_COFACTOR,
+    SCATTER,
+    Spillover,
+    check_transform,
+    scaled,
+)
 from dkdist.io.readers.files import file_id, require_id_parts
 from dkdist.io.readers.table_files import as_names
 from dkdist.sets import SampleSets
@@ -316,7 +323,7 @@ class CytometryReader:
     """Reader of FCS files (2.0 to 3.2), for `import_sets` or direct use. Each data set of a file is a set.
 
     The id is the name of the file without its suffix; ids of several data sets in one file end in ``#1``, ``#2``, ...
-    Events are in linear units: gain and logarithmic amplification are undone, compensation is not applied.
+    Events are in linear units: gain and logarithmic amplification are undone. Compensation and a scale are options.
 
     Parameters
     ----------
@@ -326,17 +333,30 @@ class CytometryReader:
         Read only this data set of each file, counted from 1; ``.lmd`` files may hold the same events twice.
     id_parts : int, default=1
         Number of trailing path components in the id: with 2, the id of ``plate1/A01.fcs`` is ``plate1/A01``.
+    compensation : "none", "file" or data frame, default="none"
+        Remove spillover between detectors: with the matrix of each file ($SPILLOVER), or with a pandas data frame
+        (stains as rows, detectors as columns, in the same order).
+    transform : "none", "arcsinh" or "logicle", default="none"
+        Scale of all channels except scatter (``FSC...``, ``SSC...``) and time, after compensation. "logicle" requires
+        flowutils (``pip install 'dkdist[cytometry]'``).
+    cofactor : float, default=150
+        The arcsinh scale is ``arcsinh(x / cofactor)``; 5 is usual for mass cytometry.
+    logicle : (t, w, m, a), default=(262144, 0.5, 4.5, 0)
+        Top of the linear scale, width of the linear region, number of decades, and additional negative decades.
 
     Raises
     ------
     ValueError
-        When reading: for invalid FCS files, a missing channel, or 24-bit integers. `import_sets` raises
+        When reading: for invalid FCS files, a missing channel, 24-bit integers, and with ``compensation="file"`` for a
+        file without a matrix, or whose matrix is singular or names unknown channels. `import_sets` raises
         `SourceError` instead, also for files whose channels or their order differ from the first file.
 
     Notes
     -----
     The first pass of `import_sets` reads only the text segments. If header and text state different positions of the
-    events, the position with the expected length is used. Memory: the chosen channels of one data set, twice.
+    events, the position with the expected length is used. Memory: the chosen channels of one data set, twice;
+    with compensation, those of the matrix too. Source: FCS 3.1 standard; logicle: Moore and Parks (2012), Cytometry A
+    81A(4):273-277, as in Gating-ML 2.0.
 
     Examples
     --------
@@ -347,12 +367,25 @@ class CytometryReader:
     points: tuple[str, ...] | None = None
     data_set: int | None = None
     id_parts: int = 1
+    compensation: Any = "none"
+    transform: Literal["none", "arcsinh", "logicle"] = "none"
+    cofactor: float = DEFAULT_COFACTOR
+    logicle: tuple[float, float, float, float] = (262144.0, 0.5, 4.5, 0.0)
 
     def __post_init__(self) -> None:
         if self.data_set is not None and (type(self.data_set) is not int or self.data_set < 1):
             raise ValueError(f"data_set must be an int of at least 1; got {self.data_set!r:.200}")
         require_id_parts(self.id_parts)
         object.__setattr__(self, "points", None if self.points is None else as_names("points", self.points))
+        parameters = check_transform(self.transform, self.cofactor, self.logicle)
+        object.__setattr__(self, "logicle", parameters)
+        if hasattr(self.compensation, "columns"):
+            object.__setattr__(self, "compensation", Spillover.of_frame(self.compensation))
+        is_name = isinstance(self.compensation, str) and self.compensation in ("none", "file")
+        if not is_name and not isinstance(self.compensation, Spillover):
+            raise ValueError(
+                f"compensation must be 'none', 'file' or a pandas DataFrame; got {self.compensation!r:.200}"
+            )
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array]]:
         """Iterate over (sets, targets, ids), one data set at a time, without targets."""
@@ -360,7 +393,7 @@ class CytometryReader:
             ids = self._ids(path, selected)
             for k, data in enumerate(selected):
                 names, channels = zip(*self._select_channels(path, data), strict=True)
-                points = data.events(channels)
+                points = self._events(path, data, channels)
                 yield SampleSets(points, [0, len(points)]).labelled(names=names), {}, ids[k : k + 1]
 
     def outline(self, path: Any) -> Outline:
@@ -377,6 +410,28 @@ class CytometryReader:
                 )
         form = {"points": ("float32", (len(names[0]),)), "ids": ("str", ())} if names else None
         return Outline(sizes, self._ids(path, selected), form, names=names[0] if names else None)
+
+    def _events(self, path: Any, data: DataSet, channels: Sequence[int]) -> F64:
+        """Return events (n_events, len(channels)), compensated and scaled."""
+        short, long = data.short_names, data.long_names
+        spillover, detectors = self.compensation, list[int]()
+        if isinstance(spillover, str) and spillover == "file":
+            try:
+                spillover = Spillover.of_keywords(data.text)
+            except ValueError as error:
+                raise ValueError(f"{path_name(path)} cannot be compensated: {error}") from error
+        if isinstance(spillover, Spillover):
+            detectors = [_position(path, name, short, long) for name in spillover.names]
+        used = list(dict.fromkeys([*channels, *detectors]))
+        events = data.events(used)
+        if isinstance(spillover, Spillover):
+            columns = [used.index(i) for i in detectors]
+            events[:, columns] = spillover.undo(events[:, columns])
+        events = events[:, [used.index(i) for i in channels]]
+        for j, i in enumerate(channels):
+            if i != data.time_index and not SCATTER.match(short[i]):
+                events[:, j] = scaled(events[:, j], self.transform, self.cofactor, self.logicle)
+        return events
 
     def _ids(self, path: Any, selected: list[DataSet]) -> Array:
         name, n = file_id(path, self.id_parts), len(selected)

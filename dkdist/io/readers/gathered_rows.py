@@ -53,6 +53,15 @@ class SourceChangedError(ValueError):
     """Error for rows that differ between the two passes."""
 
 
+def batch_bounds(sizes: I64, max_rows: int) -> I64:
+    """Return the bounds, in sets, of batches of at most ``max_rows`` rows, or of one set."""
+    ends, cuts = np.cumsum(sizes), [0]
+    while cuts[-1] < len(ends):
+        before = ends[cuts[-1] - 1] if cuts[-1] else 0
+        cuts.append(max(cuts[-1] + 1, int(np.searchsorted(ends, before + max_rows, side="right"))))
+    return np.array(cuts)
+
+
 def split_rows(parts: Iterable[Part], lengths: I64) -> Iterator[Iterator[Part]]:
     """Split consecutive parts into batches of the given lengths; consume each batch before requesting the next."""
     pending: Part = []

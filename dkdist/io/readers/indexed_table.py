@@ -21,7 +21,14 @@ from dkdist._utils.concurrency import BufferPool, prefetch
 from dkdist._utils.validation import Columns
 from dkdist.io._zarr.batches import Form, Outline, as_columns, form_of
 from dkdist.io.readers.files import find_table_files
-from dkdist.io.readers.gathered_rows import Part, Rows, SourceChangedError, group_rows, split_rows
+from dkdist.io.readers.gathered_rows import (
+    Part,
+    Rows,
+    SourceChangedError,
+    batch_bounds,
+    group_rows,
+    split_rows,
+)
 from dkdist.io.readers.set_index import MISSING_VALUES_HINT, SetIndex, build_set_index
 from dkdist.io.readers.table_source import (
     INDEX,
@@ -230,11 +237,7 @@ class IndexedTable:
         """Return the bounds of batches in sets: at most MAX_BATCH_BYTES each, or one set."""
         like = self._like(schema)
         max_rows = max(1, MAX_BATCH_BYTES // (like.points.dtype.itemsize * like.points.shape[1]))
-        ends, cuts = np.cumsum(self.index.sizes), [0]
-        while cuts[-1] < len(ends):
-            before = ends[cuts[-1] - 1] if cuts[-1] else 0
-            cuts.append(max(cuts[-1] + 1, int(np.searchsorted(ends, before + max_rows, side="right"))))
-        return np.array(cuts)
+        return batch_bounds(self.index.sizes, max_rows)
 
     def _columns_in_order(self, table: TableSource, *, checked: bool) -> Iterator[Part]:
         sizes, has_targets = self.index.runs

@@ -21,16 +21,23 @@ from dkdist.io.readers.files import suffix_of, tables_in
 from dkdist.io.readers.lidar import SUFFIXES as LIDAR
 from dkdist.io.readers.lidar import LidarReader
 from dkdist.io.readers.sources import source_label
+from dkdist.io.readers.tile_features import SUFFIXES as HDF5
+from dkdist.io.readers.tile_features import HDF5Reader
 
-KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR}
+KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR, "hdf5": HDF5}
 SUFFIXES = tuple(suffix for suffixes in KINDS.values() for suffix in suffixes)
 # Readers that require no arguments
-DEFAULT_READERS = {"array": ArrayReader, "cytometry": CytometryReader, "lidar": LidarReader}
+DEFAULT_READERS = {
+    "array": ArrayReader,
+    "cytometry": CytometryReader,
+    "lidar": LidarReader,
+    "hdf5": HDF5Reader,
+}
 READERS_GROUP = "dkdist.readers"
 
 
 def kind_of(path: Any) -> str:
-    """Return 'table' (also for folders), 'array', 'cytometry', 'lidar', a suffix that a package reads, or ''."""
+    """Return a key of `KINDS` ('table' also for folders), a suffix that a package reads, or ''."""
     if os.path.isdir(os.path.expanduser(path)):
         return "table"
     suffix = suffix_of(path)
@@ -74,7 +81,8 @@ def as_reader(read: Any, sources: Sequence[Any]) -> Any:
             suffixes = ", ".join(suffix for kind in DEFAULT_READERS for suffix in KINDS[kind])
             raise ValueError(
                 f"without read=, sources must be files with the suffixes {suffixes}; got {source_label(source)}. For "
-                "tables pass read=TableReader(set_id), otherwise a function that returns SampleSets."
+                "tables pass read=TableReader(set_id), for h5ad files use import_anndata, otherwise a function that "
+                "returns SampleSets."
             )
         if kind != kinds[0]:
             raise ValueError(
