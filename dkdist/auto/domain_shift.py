@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dkdist._base.inputs import Sets, map_set_blocks
 from dkdist._numba.arrays import F32, F64
 from dkdist._runtime.map_reduce import map_blocks
-from dkdist.auto.ensemble import Ensemble, KernelMember
+from dkdist.auto.ensemble import Ensemble, KernelMember, block_columns
 from dkdist.auto.study_design import remove
 from dkdist.linear.kernel_ridge import squared_distances
 from dkdist.sets import SampleSets
@@ -41,9 +41,10 @@ def domain_shift(machine: Ensemble, sets: Sets, Z: F64 | None = None) -> NDArray
     member = max(members, key=lambda part: abs(part.share))
     data = machine.data(sets)
     blocks = data.blocks([member.leaf], simultaneous=True)
-    removal = None if Z is None else (Z, machine.coefficients[member.leaf])
-    work = partial(_nearest_of_block, data.features([member.leaf]), member, removal)
-    parts = map_blocks(blocks, work, blocks.bounds[:-1].tolist(), label="distances to the training sets")
+    coefficients = None if Z is None else machine.coefficients[member.leaf]
+    work = partial(_nearest_of_block, data.features([member.leaf]), member, coefficients)
+    extras = block_columns(blocks.bounds, Z)
+    parts = map_blocks(blocks, work, extras, label="distances to the training sets")
     result["distance"] = np.concatenate(parts)
     known = np.sort(_nearest(member.rows[0], member.rows[0], is_same=True))
     n_as_far = len(known) - np.searchsorted(known, result["distance"])
@@ -59,11 +60,13 @@ def _clipped(machine: Ensemble, sets: Sets, first: int) -> F64:
     return np.asarray(np.max(counts, axis=0) / loaded.sizes if counts else np.zeros(len(loaded)))
 
 
-def _nearest_of_block(features: Any, member: KernelMember, removal: Any, block: Any, first: int) -> F64:
+def _nearest_of_block(
+    features: Any, member: KernelMember, coefficients: F64 | None, block: Any, columns: tuple[int, F64 | None]
+) -> F64:
+    first, Z = columns
     ((_, X),) = features(block, first, None)
-    if removal is not None:
-        Z, coefficients = removal
-        X = remove(X, Z[first : first + len(block)], coefficients)
+    if Z is not None and coefficients is not None:
+        X = remove(X, Z, coefficients)
     return _nearest(X, member.rows[0])
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from dkdist._base.inputs import Sets
-from dkdist._numba.arrays import F32, F64, Array
+from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
 from dkdist.auto.bagged_trees import BaggedTrees
@@ -175,11 +176,11 @@ class Ensemble:
         """Return predictions (n, t) of all sets, block by block; ``Z`` (n, q) are the columns of the design."""
         data = self.data(sets)
         blocks = data.blocks(self.leaves, simultaneous=True)
-        removal = None if self.design is None else (Z, self.coefficients)
-        work = partial(_add_member_values, data.features(self.leaves), self.parts, self.n_outputs, removal)
-        total = np.concatenate(
-            map_blocks(blocks, work, blocks.bounds[:-1].tolist(), label="predict", local_if_small=True)
+        work = partial(
+            _add_member_values, data.features(self.leaves), self.parts, self.n_outputs, self.coefficients
         )
+        extras = block_columns(blocks.bounds, Z)
+        total = np.concatenate(map_blocks(blocks, work, extras, label="predict", local_if_small=True))
         return total if self.design is None or Z is None else total + self.design.offset(Z)
 
 
@@ -198,15 +199,22 @@ def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:
         _check_node(child, width_by_leaf)
 
 
+def block_columns(bounds: I64, Z: F64 | None) -> list[tuple[int, F64 | None]]:
+    """Return for each block the position of its first set and its columns of the design."""
+    return [(a, None if Z is None else Z[a:b]) for a, b in pairwise(bounds.tolist())]
+
+
 def _add_member_values(
-    features: Any, parts: Sequence[Any], n_outputs: int, removal: Any, block: Any, first: int
+    features: Any,
+    parts: Sequence[Any],
+    n_outputs: int,
+    coefficients: Sequence[F64],
+    block: Any,
+    columns: tuple[int, F64 | None],
 ) -> F64:
-    total = np.zeros((len(block), n_outputs))
+    total, (first, Z) = np.zeros((len(block), n_outputs)), columns
     for leaf, rows in features(block, first, None):
-        X = rows
-        if removal is not None:
-            Z, coefficients = removal
-            X = remove(rows, Z[first : first + len(block)], coefficients[leaf])
+        X = rows if Z is None else remove(rows, Z, coefficients[leaf])
         for part in parts:
             if part.leaf == leaf:
                 total += part.values(X)

@@ -25,11 +25,13 @@ def set_function(machine: Ensemble) -> SetFunction:
     return MachineFunction(terms, np.zeros(machine.n_outputs), trees, machine.parts)
 
 
-def designed_function(machine: Ensemble, Z: F64) -> DesignedFunction:
-    """Return the prediction of sets with the columns ``Z`` (n, q) of the design, as a function of each set."""
+def designed_function(machine: Ensemble, Z: F64, background_Z: F64 | None) -> DesignedFunction:
+    """Return the prediction of sets with the columns ``Z`` (n, q) of the design, as a function of each set.
+
+    ``background_Z`` are the columns of background sets; None if these sets have the variables as targets.
+    """
     function = set_function(machine)
-    assert machine.design is not None
-    return DesignedFunction(function.terms, function.constant, machine, Z)
+    return DesignedFunction(function.terms, function.constant, machine, Z, background_Z)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class DesignedFunction(SetFunction):
 
     machine: Ensemble
     Z: F64
+    background_Z: F64 | None
 
     def at_set(self, position: int) -> SetFunction:
         """Return the function of set ``position``, in which its covariates and adjusted variables are constant."""
@@ -52,8 +55,10 @@ class DesignedFunction(SetFunction):
 
     def background(self, sets: SampleSets) -> PathBackground:
         """Return the adjusted rows of some sets for all terms, and their values without the covariates."""
-        assert self.machine.design is not None
-        Z = self.machine.design.encode(self.machine.design.read(sets))
+        Z, design = self.background_Z, self.machine.design
+        assert design is not None
+        if Z is None:
+            Z = design.encode(design.read(sets))
         rows = tuple(
             remove(materialize_params(term.spec).embed(sets), Z, self.machine.coefficients[term.root.leaf])
             for term in self.terms

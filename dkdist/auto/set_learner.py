@@ -41,6 +41,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _accepts_strings = True
     _notes: tuple[str, ...] = ()
     _assumptions: tuple[str, ...] = ()
+    _background_columns: F64 | None = None
     covariates: Sequence[str] | None = None  # of models without these parameters
     adjust: Sequence[str] | None = None
 
@@ -62,7 +63,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             "fallback_": str | None, "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str,
             "_notes": tuple[str, ...], "_assumptions": tuple[str, ...] | None, "ordered_": bool | None,
             "_n_members": int, "_best_part": KernelMember | LinearMember | None, "_best_index": int,
-            "nuisance_scores_": dict[str, dict[str, float]] | None,
+            "nuisance_scores_": dict[str, dict[str, float]] | None, "_background_columns": F64 | None,
         }  # fmt: skip
 
     def __init__(
@@ -218,6 +219,9 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         from dkdist.auto.study_design import COVARIATES
 
         self.machine_, self.scaler_, self.background_ = model.machine, model.scaler, model.background
+        design, self._background_columns = model.machine.design, None
+        if design is not None and model.background is not None:
+            self._background_columns = design.encode(design.read(model.background))
         self.fallback_ = None
         if model.is_constant:
             self.fallback_ = COVARIATES if self.covariates else CONSTANT
@@ -282,6 +286,11 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 f"The best candidate must be one of {len(self.machine_.parts)} members; got index {self._best_index}."
             )
+        design = self.machine_.design
+        if design is not None and self.background_ is not None:
+            expected = len(self.background_), design.n_columns
+            if self._background_columns is None or self._background_columns.shape != expected:
+                raise ValueError(f"The columns of the background must have shape {expected}.")
         self.summary()
         self.leaderboard_._repr_html_()
 
@@ -471,9 +480,10 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
                 "different adjustments; got 'dimension'."
             )
         seed = self._seed if random_state is None else draw_seed(random_state)
-        return answer(self._subject(X), X, by, at, reference, background, seed, as_frame)
+        subject = self._subject(X, has_background=background is not None)
+        return answer(subject, X, by, at, reference, background, seed, as_frame)
 
-    def _subject(self, X: SetsLike) -> Subject:
+    def _subject(self, X: SetsLike, *, has_background: bool) -> Subject:
         """Return the subject of explanations of sets X."""
         from dkdist.auto.explanations import designed_function, set_function
         from dkdist.inspection.fitted_pipeline import Subject
@@ -481,7 +491,10 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         scale, shift, single = self._units()
         scalers = () if self.scaler_ is None else (self.scaler_,)
         Z = None if self.machine_.design is None else self._design_columns(self._sets(X))
-        function = set_function(self.machine_) if Z is None else designed_function(self.machine_, Z)
+        function = set_function(self.machine_)
+        if Z is not None:
+            background_Z = None if has_background else self._background_columns
+            function = designed_function(self.machine_, Z, background_Z)
         outputs = getattr(self, "classes_", range(len(scale)))
         return Subject(function, self, scalers, shift, scale, shift, single, outputs, self.background_)
 

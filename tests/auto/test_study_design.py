@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import dkdist as dk
 from dkdist.auto import _tuning
-from dkdist.auto.ensemble import KernelMember
+from dkdist.auto.ensemble import KernelMember, TreeMember
 from dkdist.auto.nuisance import nuisance_scores
 from dkdist.auto.outer_predictions import FoldPredictions, OuterPredictions
 from dkdist.auto.scoring import TrainingData
@@ -294,6 +294,20 @@ def test_saved_cloned_and_pickled_models_predict_the_same(fitted: dk.SetClassifi
     copy = clone(fitted)
     assert (copy.covariates, copy.adjust) == (["age"], ["batch"])
     np.testing.assert_array_equal(copy.fit(SETS, Y).predict_proba(SETS), expected)
+
+
+def test_explanations_of_saved_models_use_the_variables_of_their_background(tmp_path: Path) -> None:
+    points = [RNG.normal(0, 1 + Y[i], (12, 2)) + 2 * (BATCH[i] == "b") for i in range(N)]
+    age = np.where(np.arange(N) % 7 == 0, np.nan, AGE)
+    sets = dk.SampleSets.from_arrays(points, targets={"age": age, "batch": BATCH})
+    model = dk.SetClassifier(["trees"], covariates=["age"], adjust=["batch"], random_state=0).fit(sets, Y)
+    assert any(isinstance(part, TreeMember) for part in model.machine_.parts)  # which stores no training rows
+    dk.save_model(model, tmp_path / "model.dkm")
+    loaded = dk.load_model(tmp_path / "model.dkm")
+    for one, other in zip(model.explain(sets[:5]), loaded.explain(sets[:5]), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="covariates must be targets of X"):
+        model.explain(sets[:5], background=points[:16])
 
 
 def test_stores_equal_sets_in_memory(fitted: dk.SetClassifier, tmp_path: Path) -> None:
