@@ -32,7 +32,9 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import F64, I64
 from dkdist.linear._tuning import CG_RTOL, COX_RTOL, MAX_CG_STEPS, MAX_COX_STEPS, MAX_TIME_INTERVALS
 
-STEP_SIZES = 0.5 ** np.arange(30)
+# Backtracking with the condition of Armijo (Nocedal, Wright, Numerical optimization, 2006, algorithm 3.1). Steps below
+# 1e-9 differ from none by rounding errors only.
+STEP_SIZES, ARMIJO_RATIO = 0.5 ** np.arange(30), 1e-4
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ def fit_cox(
         for size in STEP_SIZES:
             new_w, new_f = w + size * step, f + size * along
             new_loss = alpha / 2 * new_w @ new_w - y.log_likelihood(new_f)
-            if new_loss <= loss - 1e-4 * size * decrease:
+            if new_loss <= loss - ARMIJO_RATIO * size * decrease:
                 break
         else:
             break  # rounding errors exceed the decrease
@@ -263,7 +265,7 @@ def fit_kernel_cox(K: F64, y: Survival, alpha: float, rtol: float = COX_RTOL) ->
         for size in STEP_SIZES:
             new_a, new_f = a + size * b, f + size * Kb
             new_loss = alpha / 2 * new_a @ new_f - y.log_likelihood(new_f)
-            if new_loss <= loss - 1e-4 * size * decrease:
+            if new_loss <= loss - ARMIJO_RATIO * size * decrease:
                 break
         else:
             break  # rounding errors exceed the decrease
@@ -277,12 +279,12 @@ def _conjugate_gradients(K: F64, H: Hessian, alpha: float, factor: Any, gradient
     """Return the solution b of (H K + alpha) b = gradient, and K b; matrices are self-adjoint in u' K v."""
     b, Kb, residual = np.zeros(len(K)), np.zeros(len(K)), gradient.copy()
     direction, K_direction, previous = np.zeros(len(K)), np.zeros(len(K)), np.inf
-    first = None
+    first = np.inf
     for _ in range(MAX_CG_STEPS):
         z = scipy.linalg.cho_solve(factor, residual, check_finite=False)
         Kz = K @ z
         norm = residual @ Kz
-        first = norm if first is None else first
+        first = norm if np.isinf(first) else first
         if not norm > CG_RTOL**2 * first:
             break
         direction, K_direction = z + norm / previous * direction, Kz + norm / previous * K_direction
