@@ -19,7 +19,7 @@ import scipy.linalg
 from dkdist._numba.arrays import F32, F64
 from dkdist._runtime.blocks import Blocks, Job
 from dkdist._runtime.map_reduce import map_blocks, tree_sum
-from dkdist.auto._tuning import COX_PENALTY_FACTOR, STREAMED_COX_RTOL
+from dkdist.auto._tuning import COX_MEMBER_RTOL, COX_PENALTY_FACTOR
 from dkdist.auto.ensemble import KernelMember
 from dkdist.auto.landmark_ridge import LandmarkData
 from dkdist.auto.representation_rows import PairwiseRows
@@ -37,7 +37,7 @@ def cox_penalty(alpha: float, y: Survival) -> float:
 def cox_member(trial: Trial, share: float, images: Sequence[F32], y: Survival) -> KernelMember:
     """Return the Cox regression with the kernel of a trial, with a mean log hazard of 0 over the rows."""
     (K,) = PairwiseRows(images).matrices([trial.row_kernel])
-    a, f = fit_kernel_cox(K, y, cox_penalty(trial.alpha, y))
+    a, f = fit_kernel_cox(K, y, cox_penalty(trial.alpha, y), COX_MEMBER_RTOL)
     centre = images[0].mean(axis=0, dtype=np.float64)
     intercept = np.atleast_1d(-np.average(f, weights=y.weights))
     return KernelMember(
@@ -54,7 +54,7 @@ def landmark_cox_member(
     """
     kernel, rows = data.kernels[index], LandmarkRows(data, index)
     w = rows.factor.T @ start / y.event_fraction
-    w, f = fit_cox(rows, y, cox_penalty(alpha, y), w, STREAMED_COX_RTOL)
+    w, f = fit_cox(rows, y, cox_penalty(alpha, y), w, COX_MEMBER_RTOL)
     a = scipy.linalg.solve_triangular(rows.factor, w, lower=True, trans="T")
     intercept = np.atleast_1d(-np.average(f, weights=y.weights))
     return KernelMember(

@@ -132,7 +132,7 @@ class FittedMembers:
             return LinearMember(source.leaf, W, b, share)
         kernel = source.kernel
         a, b = source.fit_all(trial.alpha)
-        if self.data.survival is not None:
+        if self.data.survival is not None and self.data.survival.event.any():
             index = self.search.kernels.index(kernel)
             return landmark_cox_member(self.search, index, self.data.survival, trial.alpha, a[:, 0], share)
         return KernelMember(kernel.leaf, kernel.kernel, kernel.images, a, kernel.centre, share, b)

@@ -30,8 +30,10 @@ import numpy as np
 
 from dkdist._numba.arrays import F64
 from dkdist._utils.serialization import serializable
-from dkdist.auto.conformal import require_coverage
+from dkdist.auto.conformal import RANK_TOL, require_coverage
 from dkdist.linear.cox import ArrayRows, Survival, fit_cox
+
+HAZARD_RTOL = 1e-12  # rounding errors of products of hazards and exponentials
 
 
 def fit_slope(f: F64, y: Survival) -> float:
@@ -77,11 +79,12 @@ class SurvivalCurves:
         allowed = (1 - require_coverage(coverage)) * (self.n_rows + 1)
         below = np.append(0.0, np.cumsum(self.weights))  # weight of the scores below each score
         test = np.maximum.accumulate(np.maximum(self.weights, 1.0))
-        n_below = int(np.sum(below[:-1] + test <= allowed + 1e-9))  # both ascend
+        # both sums ascend; the tolerances are of rounding errors
+        n_below = int(np.sum(below[:-1] + test <= allowed + RANK_TOL))
         if n_below == 0:
             return np.zeros(len(f))
         q = self.scores[n_below - 1]
-        first = np.searchsorted(np.append(0.0, self.hazards), q * np.exp(-f) * (1 - 1e-12), side="left")
+        first = np.searchsorted(np.append(0.0, self.hazards), q * np.exp(-f) * (1 - HAZARD_RTOL), side="left")
         bounds: F64 = np.append(0.0, self.times)[np.minimum(first, len(self.times))]
         return bounds
 
