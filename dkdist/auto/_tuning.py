@@ -137,3 +137,15 @@ DEFAULT_N_TREES = 150
 # 400 classes (python benchmarks/large_cases.py --cases "1,000 classes"): 2.1 s of processor time and 127 MB instead of
 # 18.8 s and 4.5 GB, accuracy 0.456 instead of 0.449, squared error 0.9 % larger (2026-11, 2 cores of an AMD EPYC).
 MAX_SPLIT_TARGETS = 32
+
+# Iteratively reweighted fits of Poisson and quantile regressions (python benchmarks/studies_losses.py).
+MAX_IRLS_STEPS = 30  # a step takes n^3 / 3 operations for n sets
+PILOT_SHARE = (
+    0.4  # fraction of a budget of seconds for the selection whose predictions define working responses
+)
+IRLS_ATOL = 1e-3  # largest change of a fitted value in units of the targets' or residuals' standard deviation
+MAX_LOG_MEAN = 50.0  # means of counts are between e^-50 and e^50, so that losses are finite
+MAX_LOG_MEAN_STEP = 3.0  # larger steps of log means overflow after a count far above the mean
+MIN_RELATIVE_RESIDUAL = (
+    0.01  # smaller residuals of quantiles, in standard deviations, have the weight of this one
+)

@@ -18,6 +18,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist.auto._log_loss_numba import add_log_losses
 from dkdist.auto._tuning import BETA_RTOL, MAX_BETA, MAX_NEWTON_STEPS, SIGNIFICANCE_Z
 from dkdist.auto.folds import repeated_folds
+from dkdist.auto.losses import Loss, PoissonLoss
 from dkdist.linear.calibration import fit_calibration
 from dkdist.linear.kernel_ridge import FoldsByLength, folds_by_length
 
@@ -32,6 +33,7 @@ class EvaluationSet:
 
     ``rows`` (n,) are the positions of the sets in the call of ``fit``. ``classes`` (n,) is None for regression.
     ``criterion(predictions, rows)``, if not None, is a score that replaces the loss. ``groups`` (n,) is optional.
+    With a working response as ``y``, errors are those of the loss of the original targets and weights in ``source``.
     """
 
     y: F64
@@ -41,6 +43,7 @@ class EvaluationSet:
     classes: I64 | None = None
     criterion: Callable[[F64, I64], float] | None = None
     groups: Any = None
+    source: TrainingData | None = None
 
     @cached_property
     def folds_by_length(self) -> FoldsByLength:
@@ -82,6 +85,12 @@ class EvaluationSet:
     def constant_values(self) -> F64:
         """Predictions (n_repeats, n, t) of the constant: weighted mean targets outside each fold."""
         values = np.empty((len(self.repeats), *self.y.shape))
+        if self.source is not None:
+            for repeat_values, folds in zip(values, self.repeats, strict=True):
+                for fold in folds:
+                    others = np.setdiff1d(np.arange(len(self.y)), fold)
+                    repeat_values[fold] = self.source.take(others).constant_prediction
+            return values
         total, weight = self.weights @ self.y, self.weights.sum()
         for repeat_values, folds in zip(values, self.repeats, strict=True):
             for fold in folds:
@@ -102,6 +111,9 @@ class EvaluationSet:
 
     def _errors(self, values: F64) -> F64:
         """Return the error (n,) of each row, averaged over repeats."""
+        if self.source is not None and isinstance(self.source.fit_loss, PoissonLoss):
+            errors = self.source.fit_loss.errors(self.source.y, values)
+            return np.asarray(errors * self.source.weights / self.weights)
         if self.classes is None:
             return np.asarray(((values - self.y) ** 2).sum(axis=2).mean(axis=0))
         return log_losses(values, self.classes, self.weights)
@@ -127,7 +139,9 @@ class TrainingData:
 
     ``positions`` (n,) are the positions of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds of a
     splitter from the user, or None. The selection maximises ``criterion``; None means squared error or log loss.
-    ``is_ordered`` allows candidates to use the order of points.
+    ``is_ordered`` allows candidates to use the order of points. Members are fitted by ``fit_loss``; None means squared
+    error. Candidates are compared by the squared error of the working response ``working`` (n, t) with weights
+    ``working_weights`` (n,), if any, instead of targets and weights.
     """
 
     sets: Any
@@ -141,6 +155,9 @@ class TrainingData:
     seed: int
     criterion: Score | None = None
     is_ordered: bool = False
+    fit_loss: Loss | None = None
+    working: F64 | None = None
+    working_weights: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -152,7 +169,7 @@ class TrainingData:
         weights = self.weights[rows]
         optional: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[rows]
-            for name in ("sets", "classes", "groups", "fold_labels")
+            for name in ("sets", "classes", "groups", "fold_labels", "working", "working_weights")
         }
         return replace(
             self, y=self.y[rows], weights=weights / weights.mean(), positions=self.positions[rows], **optional
@@ -187,11 +204,22 @@ class TrainingData:
         data = replace(self, sets=None).take(rows)
         classes = None if data.classes is None else np.unique(data.classes, return_inverse=True)[1]
         repeats = repeated_folds(len(data), classes, data.groups, data.cv, data.fold_labels, data.seed)
+        y, weights = data.y, data.weights
+        if data.working is not None and data.working_weights is not None:
+            y, weights = data.working, data.working_weights / data.working_weights.mean()
+        source = None if data.working is None else data
         return EvaluationSet(
-            data.y, data.weights, repeats, data.positions, data.classes, data.criterion, data.groups
+            y, weights, repeats, data.positions, data.classes, data.criterion, data.groups, source
         )
 
     @property
     def constant(self) -> F64:
-        """Weighted mean target (t,), the prediction of the constant baseline."""
+        """Weighted mean target (t,)."""
         return np.average(self.y, axis=0, weights=self.weights)
+
+    @property
+    def constant_prediction(self) -> F64:
+        """Prediction (t,) of the constant baseline: the mean target, or the constant with the smallest loss."""
+        if self.fit_loss is None:
+            return self.constant
+        return self.fit_loss.shift(self.y, np.zeros_like(self.y), self.weights)

@@ -41,11 +41,13 @@ from dkdist.auto._tuning import (
     MIN_TRIMMED_LANDMARKS,
     N_LANDMARKS,
     N_STREAMED_ALPHAS,
+    PILOT_SHARE,
 )
 from dkdist.auto.budgets import Budget
 from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, Member, TreeMember
 from dkdist.auto.folds import sample_positions
 from dkdist.auto.large_collections import StreamedResult, fit_streamed, refit_ngrams, sufficient_ngrams
+from dkdist.auto.losses import PoissonLoss, with_working_response
 from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
 from dkdist.auto.representation_rows import PairwiseRows, Views, compute_rows, extend_rows, fit_views
 from dkdist.auto.representations import (
@@ -192,12 +194,14 @@ class SelectedModel:
 @one_blas_thread()  # candidates already run on several threads
 def select_model(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
     """Select candidates by cross-validation, and fit their weighted average, or the constant."""
+    if isinstance(data.fit_loss, PoissonLoss) and data.working is None:
+        pilot = select_model(replace(data, fit_loss=None), candidates, budget.restart(PILOT_SHARE))
+        data = with_working_response(data, pilot)
     rng = np.random.default_rng(data.seed)
     if not _has_symbols(data.sets) and len(data) > MAX_STREAMED_SETS:
-        left_out = choose_held_out(
-            len(data), 1 - MAX_STREAMED_SETS / len(data), (data.seed, RngStream.SAMPLED_SETS), data.classes
-        )
-        data = data.take(np.flatnonzero(~left_out))
+        data = _draw_sets(data, MAX_STREAMED_SETS)
+    if data.fit_loss is not None and len(data) > _tuning.MAX_EXACT_SETS:  # only exact kernels are reweighted
+        data = _draw_sets(data, _tuning.MAX_EXACT_SETS)
     sets, n = data.sets, len(data)
     sample = load_points(sets[sample_positions(rng, n, _sample_size(sets))])
     scaler, background = _fit_scaler(sample, candidates), _draw_background(sample, data.seed)
@@ -208,6 +212,9 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     views = fit_views(entries, sample)
     omissions += [Omission(one.family, "no two dimensions are dependent") for one in views.unfitted(entries)]
     max_sets = budget.max_sets(n, views.row_bytes)
+    if data.fit_loss is not None and n > max_sets:
+        data = _draw_sets(data, max_sets)
+        sets, n = data.sets, len(data)
     order = rng.permutation(n)[: min(MAX_SELECTION_SETS, max_sets)]
     first_size, *later_sizes = round_sizes(len(order))
     compared = np.sort(order[:first_size])
@@ -222,7 +229,13 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         skipped = dict.fromkeys(view.entry.family for view in views.views)
         omissions += [Omission(family, "no time was left") for family in skipped if family not in tried]
     is_streamed, ngrams = n > min(_tuning.MAX_EXACT_SETS, max_sets), None
-    if is_text(sample) and n > MAX_SELECTION_SETS and np.isinf(budget.memory) and not budget.is_exhausted:
+    if (
+        is_text(sample)
+        and data.fit_loss is None
+        and n > MAX_SELECTION_SETS
+        and np.isinf(budget.memory)
+        and not budget.is_exhausted
+    ):
         ngrams = sufficient_ngrams(data, trials, rows)
     if ngrams is not None:
         is_streamed, later_sizes = True, []
@@ -243,6 +256,8 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
             "X must contain sets with different points; got equal rows for all sets. Check the points."
         )
     averaged = trials if ngrams is None else [ngrams]
+    if data.fit_loss is not None:  # trees predict means
+        averaged = [trial for trial in trials if trial.trees is None]
     average = best_average(averaged, evaluation)
     is_constant, calibration = (
         ngrams is None and not evaluation.beats_constant(average.values),
@@ -298,8 +313,15 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         best_part = ensemble.parts[average.members.index(best)]
     return SelectedModel(
         scaler, predictor, ensemble, baselines, trials, evaluation, best, best_part, is_constant, calibration,
-        background, data.constant, tuple(omissions),
+        background, data.constant_prediction, tuple(omissions),
     )  # fmt: skip
+
+
+def _draw_sets(data: TrainingData, max_sets: int) -> TrainingData:
+    """Return the data of ``max_sets`` random sets, stratified by class."""
+    share = 1 - max_sets / len(data)
+    left_out = choose_held_out(len(data), share, (data.seed, RngStream.SAMPLED_SETS), data.classes)
+    return data.take(np.flatnonzero(~left_out))
 
 
 def _streamed_members(
@@ -325,7 +347,7 @@ def _constant_ensemble(views: Views, data: TrainingData) -> Ensemble:
     """Return an ensemble that predicts the mean target, from the representation with the fewest columns."""
     leaf = int(np.argmin([spec.n_features for spec in views.specs]))
     weights = np.zeros((data.y.shape[1], views.specs[leaf].n_features))
-    return _make_ensemble(views, [LinearMember(leaf, weights, data.constant, 1.0)], data)
+    return _make_ensemble(views, [LinearMember(leaf, weights, data.constant_prediction, 1.0)], data)
 
 
 def _make_ensemble(views: Views, parts: Sequence[Member], data: TrainingData) -> Ensemble:
@@ -413,9 +435,10 @@ def _fit_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -> M
 
 def _fit_kernel_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -> KernelMember:
     images, a = trial.view.of(rows), trial.duals
-    if len(a) < len(data.y):
+    if len(a) < len(data.y) or data.fit_loss is not None:
         (K,) = PairwiseRows(images).matrices([trial.row_kernel])
-        a = duals(K, data.y, data.weights, trial.alpha)
+        fit = duals if data.fit_loss is None else data.fit_loss.duals
+        a = fit(K, data.y, data.weights, trial.alpha)
     centre = images[0].mean(axis=0, dtype=np.float64)
     return KernelMember(trial.view.leaf, trial.row_kernel, tuple(images), a, centre, share)
 
