@@ -139,6 +139,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         self.single_ = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)
         self._fit_loss = make_loss(self.loss, self.quantile)
+        self.__dict__.pop("_loss_name", None)  # of an earlier fit
         encoded = columns if self._fit_loss is None else self._fit_loss.encode(columns)
         self.mean_ = np.average(encoded, axis=0, weights=weights)
         spread = np.sqrt(np.average((encoded - self.mean_) ** 2, axis=0, weights=weights))
