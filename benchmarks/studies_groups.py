@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=4000)
     parser.add_argument("--n-jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
-    n_level, n_power = (4, 2) if arguments.quick else (arguments.trials, arguments.trials // 8)
+    n_level, n_power = (4, 2) if arguments.quick else (arguments.trials, arguments.trials // 20)
     n_jobs = 1 if arguments.quick else arguments.n_jobs
     report = start_report()
     error = np.sqrt(LEVEL * (1 - LEVEL) / n_level)

@@ -18,6 +18,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist.auto._log_loss_numba import add_log_losses
 from dkdist.auto._tuning import BETA_RTOL, MAX_BETA, MAX_NEWTON_STEPS, SIGNIFICANCE_Z
 from dkdist.auto.folds import repeated_folds
+from dkdist.auto.losses import Loss, PoissonLoss
 from dkdist.auto.study_design import StudyDesign, permutation_strata
 from dkdist.linear.calibration import fit_calibration
 from dkdist.linear.cox import Survival
@@ -34,7 +35,8 @@ class EvaluationSet:
 
     ``rows`` (n,) are the positions of the sets in the call of ``fit``. ``classes`` (n,) is None for regression.
     ``criterion(predictions, rows)``, if not None, is a score that replaces the loss. ``groups`` (n,) is optional. With
-    an ``offset`` (n, t) of covariates, ``y`` and all values are relative to it, and classes depend on their sum.
+    an ``offset`` (n, t) of covariates, ``y`` and all values are relative to it, and classes depend on their sum. With a
+    working response as ``y``, errors are those of the loss of the original targets and weights in ``source``.
     """
 
     y: F64
@@ -45,6 +47,7 @@ class EvaluationSet:
     criterion: Callable[[F64, I64], float] | None = None
     groups: Any = None
     offset: F64 | None = None
+    source: TrainingData | None = None
 
     @cached_property
     def folds_by_length(self) -> FoldsByLength:
@@ -88,6 +91,12 @@ class EvaluationSet:
     def constant_values(self) -> F64:
         """Predictions (n_repeats, n, t) of the constant: weighted mean targets outside each fold."""
         values = np.empty((len(self.repeats), *self.y.shape))
+        if self.source is not None:
+            for repeat_values, folds in zip(values, self.repeats, strict=True):
+                for fold in folds:
+                    others = np.setdiff1d(np.arange(len(self.y)), fold)
+                    repeat_values[fold] = self.source.take(others).constant_prediction
+            return values
         total, weight = self.weights @ self.y, self.weights.sum()
         for repeat_values, folds in zip(values, self.repeats, strict=True):
             for fold in folds:
@@ -108,6 +117,9 @@ class EvaluationSet:
 
     def _errors(self, values: F64) -> F64:
         """Return the error (n,) of each row, averaged over repeats."""
+        if self.source is not None and isinstance(self.source.fit_loss, PoissonLoss):
+            errors = self.source.fit_loss.errors(self.source.y, values)
+            return np.asarray(errors * self.source.weights / self.weights)
         if self.classes is None:
             return np.asarray(((values - self.y) ** 2).sum(axis=2).mean(axis=0))
         return log_losses(self.total(values), self.classes, self.weights)
@@ -141,6 +153,9 @@ class TrainingData:
     ``offset`` (n, t) is the prediction from the covariates, relative to which ``y`` is. The model must not use the sets
     if the adjusted variables explain the targets (``is_confounded``). ``event`` and ``time`` (n,) of censored times are
     None in other problems; ``y`` then holds the martingale residuals of equal hazards, and members are Cox regressions.
+    Otherwise members are fitted by ``fit_loss``; None means squared error. Candidates are compared by the squared error
+    of the working response ``working`` (n, t) with weights ``working_weights`` (n,), if any, instead of targets and
+    weights.
     """
 
     sets: Any
@@ -159,6 +174,9 @@ class TrainingData:
     is_confounded: bool = False
     event: NDArray[np.bool_] | None = None
     time: F64 | None = None
+    fit_loss: Loss | None = None
+    working: F64 | None = None
+    working_weights: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -170,7 +188,18 @@ class TrainingData:
         weights = self.weights[rows]
         optional: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[rows]
-            for name in ("sets", "classes", "groups", "fold_labels", "design", "offset", "event", "time")
+            for name in (
+                "sets",
+                "classes",
+                "groups",
+                "fold_labels",
+                "design",
+                "offset",
+                "event",
+                "time",
+                "working",
+                "working_weights",
+            )
         }
         part = replace(
             self, y=self.y[rows], weights=weights / weights.mean(), positions=self.positions[rows], **optional
@@ -219,23 +248,35 @@ class TrainingData:
         data = replace(self, sets=None).take(rows)
         classes = None if data.classes is None else np.unique(data.classes, return_inverse=True)[1]
         repeats = repeated_folds(len(data), classes, data.groups, data.cv, data.fold_labels, data.seed)
+        y, weights = data.y, data.weights
+        if data.working is not None and data.working_weights is not None:
+            y, weights = data.working, data.working_weights / data.working_weights.mean()
+        source = None if data.working is None else data
         return EvaluationSet(
-            data.y,
-            data.weights,
+            y,
+            weights,
             repeats,
             data.positions,
             data.classes,
             data.criterion,
             data.groups,
             data.offset,
+            source,
         )
 
     @property
     def constant(self) -> F64:
-        """Weighted mean target (t,), the prediction of the constant baseline."""
+        """Weighted mean target (t,)."""
         if self.event is not None:
             return np.zeros(1)  # exactly: folds must not differ by rounding errors
         return np.average(self.y, axis=0, weights=self.weights)
+
+    @property
+    def constant_prediction(self) -> F64:
+        """Prediction (t,) of the constant baseline: the mean target, or the constant with the smallest loss."""
+        if self.fit_loss is None:
+            return self.constant
+        return self.fit_loss.shift(self.y, np.zeros_like(self.y), self.weights)
 
 
 def permute_within(strata: I64, rng: np.random.Generator) -> I64:

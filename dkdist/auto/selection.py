@@ -41,6 +41,7 @@ from dkdist.auto._tuning import (
     MIN_TRIMMED_LANDMARKS,
     N_LANDMARKS,
     N_STREAMED_ALPHAS,
+    PILOT_SHARE,
 )
 from dkdist.auto.adjustment import Adjustment
 from dkdist.auto.budgets import Budget
@@ -48,6 +49,7 @@ from dkdist.auto.cox_members import cox_member
 from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, Member, TreeMember
 from dkdist.auto.folds import sample_positions
 from dkdist.auto.large_collections import StreamedResult, fit_streamed, refit_ngrams, sufficient_ngrams
+from dkdist.auto.losses import PoissonLoss, with_working_response
 from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
 from dkdist.auto.representation_rows import PairwiseRows, Views, compute_rows, extend_rows, fit_views
 from dkdist.auto.representations import (
@@ -197,13 +199,14 @@ class SelectedModel:
 @one_blas_thread()  # candidates already run on several threads
 def select_model(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
     """Select candidates by cross-validation, and fit their weighted average, or the constant."""
+    if isinstance(data.fit_loss, PoissonLoss) and data.working is None:
+        pilot = select_model(replace(data, fit_loss=None), candidates, budget.restart(PILOT_SHARE))
+        data = with_working_response(data, pilot)
     rng = np.random.default_rng(data.seed)
     if not _has_symbols(data.sets) and len(data) > MAX_STREAMED_SETS:
         data = _draw_sets(data, MAX_STREAMED_SETS)
-    constant = data.constant
-    if (
-        data.design is not None and len(data) > _tuning.MAX_EXACT_SETS
-    ):  # kernels of landmarks are not adjusted
+    constant, needs_exact = data.constant_prediction, data.design is not None or data.fit_loss is not None
+    if needs_exact and len(data) > _tuning.MAX_EXACT_SETS:  # neither adjusted nor reweighted with landmarks
         data = _draw_sets(data, _tuning.MAX_EXACT_SETS)
     sets, n = data.sets, len(data)
     sampled = sample_positions(rng, n, _sample_size(sets))
@@ -217,7 +220,7 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     views = fit_views(entries, sample, separate_images=data.design is not None)
     omissions += [Omission(one.family, "no two dimensions are dependent") for one in views.unfitted(entries)]
     max_sets = budget.max_sets(n, views.row_bytes)
-    if data.design is not None and n > max_sets:
+    if needs_exact and n > max_sets:
         data = _draw_sets(data, max_sets)
         sets, n = data.sets, len(data)
     adjustment, data = Adjustment.fit(data, views.images_by_leaf)
@@ -235,9 +238,9 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     if budget.is_exhausted:
         skipped = dict.fromkeys(view.entry.family for view in views.views)
         omissions += [Omission(family, "no time was left") for family in skipped if family not in tried]
-    is_streamed, ngrams = data.design is None and n > min(_tuning.MAX_EXACT_SETS, max_sets), None
+    is_streamed, ngrams = not needs_exact and n > min(_tuning.MAX_EXACT_SETS, max_sets), None
     if (
-        data.design is None
+        not needs_exact
         and is_text(sample)
         and n > MAX_SELECTION_SETS
         and np.isinf(budget.memory)
@@ -264,6 +267,8 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
             "X must contain sets with different points; got equal rows for all sets. Check the points."
         )
     averaged = trials if ngrams is None else [ngrams]
+    if data.fit_loss is not None:  # trees predict means
+        averaged = [trial for trial in trials if trial.trees is None]
     average = best_average(averaged, evaluation)
     is_constant, calibration = (
         ngrams is None and (data.is_confounded or not evaluation.beats_constant(average.values)),
@@ -360,7 +365,9 @@ def _constant_ensemble(views: Views, data: TrainingData, adjustment: Adjustment)
     """Return an ensemble that predicts the mean target, from the representation with the fewest columns."""
     leaf = int(np.argmin([spec.n_features for spec in views.specs]))
     weights = np.zeros((data.y.shape[1], views.specs[leaf].n_features))
-    return _make_ensemble(views, [LinearMember(leaf, weights, data.constant, 1.0)], data, adjustment)
+    return _make_ensemble(
+        views, [LinearMember(leaf, weights, data.constant_prediction, 1.0)], data, adjustment
+    )
 
 
 def _make_ensemble(
@@ -464,9 +471,10 @@ def _fit_kernel_member(trial: Trial, share: float, rows: Rows, data: TrainingDat
     images, a = trial.view.of(rows), trial.duals
     if data.survival is not None and data.survival.event.any():
         return cox_member(trial, share, images, data.survival)
-    if len(a) < len(data.y):
+    if len(a) < len(data.y) or data.fit_loss is not None:
         (K,) = PairwiseRows(images).matrices([trial.row_kernel])
-        a = duals(K, data.y, data.weights, trial.alpha)
+        fit = duals if data.fit_loss is None else data.fit_loss.duals
+        a = fit(K, data.y, data.weights, trial.alpha)
     centre = images[0].mean(axis=0, dtype=np.float64)
     return KernelMember(trial.view.leaf, trial.row_kernel, tuple(images), a, centre, share)
 

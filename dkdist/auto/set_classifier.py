@@ -11,6 +11,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from dkdist._utils.validation import check_bool
 from dkdist.auto._tuning import MIN_CLASS_RATIO
 from dkdist.auto.set_learner import SetLearner, check_weights, score_model
 
@@ -38,6 +39,11 @@ class SetClassifier(ClassifierMixin, SetLearner):
         "rotation", "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "windows", "dtw" (ordered points),
         "trees", "levenshtein", "ngrams", "positions" (aligned strings: 90 % of the lengths within 10 % of the median);
         or embeddings and other transformers of sets. Baselines are always tried.
+    ordinal : bool, default=False
+        Whether classes are ordered, such as stages: numbers by value, other labels as an ordered pandas categorical.
+        Selection by the squared error of mid-ranks, probabilities by the proportional-odds model of held-out values.
+        Thresholds of accuracies on the leaderboard are fitted to the values that they classify. `summary` adds the mean
+        absolute error of ranks; ``scoring`` must be None, and ``best_estimator_`` does not exist.
     class_weight : None, "balanced" or dict, default=None
         As in scikit-learn; "balanced" gives all classes the same total weight.
     scoring : str, callable or None, default=None
@@ -111,9 +117,10 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Raises
     ------
     ValueError
-        If there is only one class or a class has fewer than 2 sets, if weights or groups have another length, for
-        unknown candidates, for a requested family that cannot be tried, or if the budget is too small for one
-        candidate; for covariates and adjusted variables that the sets do not have.
+        If there is only one class or a class has fewer than 2 sets, for ``ordinal`` classes of text without an order,
+        if weights or groups have another length, for unknown candidates, for a requested family that cannot be tried,
+        or if the budget is too small for one candidate; for covariates and adjusted variables that the sets do not
+        have.
     SampleSetError, StoreFormatError
         For invalid sets or stores, as in embeddings; the message names the set.
 
@@ -178,13 +185,14 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
         return super().saved_attributes() | {
             "classes_": NDArray[np.generic], "calibration_": F64, "prior_": F64, "shrinkage_": float,
-            "sets_": PredictionSets, "_labels": NDArray[np.generic],
+            "sets_": PredictionSets, "_labels": NDArray[np.generic], "_loss_name": str | None,
         }  # fmt: skip
 
     def __init__(
         self,
         candidates: str | Sequence[Any] = "auto",
         *,
+        ordinal: bool = False,
         class_weight: str | dict[Any, float] | None = None,
         scoring: str | Callable[..., float] | None = None,
         cv: Any = "auto",
@@ -200,6 +208,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
             candidates, scoring=scoring, cv=cv, budget=budget, n_permutations=n_permutations, ordered=ordered,
             verbose=verbose, random_state=random_state, covariates=covariates, adjust=adjust,
         )  # fmt: skip
+        self.ordinal = ordinal
         self.class_weight = class_weight
 
     def fit(
@@ -228,39 +237,64 @@ class SetClassifier(ClassifierMixin, SetLearner):
         from dkdist._base.inputs import check_sets
         from dkdist._base.row_ids import align_to_index
         from dkdist.auto.conformal import fit_prediction_sets
+        from dkdist.auto.ordinal import (
+            fit_proportional_odds,
+            mid_ranks,
+            ordered_classes,
+            ordinal_log_probabilities,
+            ordinal_score,
+            rank_error_note,
+        )
         from dkdist.auto.outer_predictions import CONSTANT
         from dkdist.linear.calibration import class_prior, fit_power, shrinkage
         from dkdist.linear.problems import as_classes
         from dkdist.linear.sgd_steps import signs
 
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
+        is_ordinal = check_bool("ordinal", self.ordinal)
+        self.__dict__.pop("_loss_name", None)  # of an earlier fit
         sets, labels = check_sets(X, text=True), column_or_1d(y, warn=True)
         if len(labels) != len(sets):
             raise ValueError(
                 f"y must have one target for each of the {len(sets)} sets of X; got {len(labels)} targets."
             )
         self.classes_, index = as_classes(labels)
+        if is_ordinal:
+            self.classes_, index = ordered_classes(y, self.classes_, index)
         n_classes = len(self.classes_)
         weights = check_weights(sample_weight, len(sets))
         if self.class_weight is not None:
             weights = weights * compute_sample_weight(self.class_weight, labels)
         class_sizes = self._class_sizes(index[weights > 0])
-        model, outer = self._learn(
-            sets, signs(index, n_classes), index, weights, groups, self._scored_by(labels)
-        )
+        if is_ordinal:
+            if self.scoring is not None:
+                raise ValueError(f"scoring must be None with ordinal=True; got {self.scoring!r:.200}.")
+            self._loss_name = "squared error of mid-ranks"
+            rank_score = ordinal_score(index, n_classes)
+            model, outer = self._learn(sets, mid_ranks(index, weights), None, weights, groups, rank_score)
+        else:
+            model, outer = self._learn(
+                sets, signs(index, n_classes), index, weights, groups, self._scored_by(labels)
+            )
         self._labels = labels[self._used]
         predictions, truth = outer.predictions, index[outer.positions]
         own = outer.data.weights
         self.prior_ = class_prior(truth, n_classes, own)
-        power = fit_power(predictions.ensemble, truth, own)
-        logits = log_softmax(power * predictions.ensemble, axis=1)
-        self.calibration_ = np.asarray(model.calibration) * [power, 1.0]
+        if is_ordinal:
+            self.calibration_ = fit_proportional_odds(predictions.ensemble, truth, n_classes, own)
+            logits = ordinal_log_probabilities(predictions.ensemble, self.calibration_)
+        else:
+            power = fit_power(predictions.ensemble, truth, own)
+            logits = log_softmax(power * predictions.ensemble, axis=1)
+            self.calibration_ = np.asarray(model.calibration) * [power, 1.0]
         self.shrinkage_ = 0.0  # the constant predicts class frequencies
         if self.fallback_ != CONSTANT:
             p = np.exp(logits[np.arange(len(truth)), truth])
             self.shrinkage_ = shrinkage(p, self.prior_[truth], own, outer.variance_factor)
         self.sets_ = fit_prediction_sets(self._shrunk(logits), truth, groups=outer.data.groups)
-        if class_sizes.min() < MIN_CLASS_RATIO * class_sizes.max():
+        if is_ordinal:
+            self._notes = (rank_error_note(truth, self._shrunk(logits).argmax(axis=1)), *self._notes)
+        elif class_sizes.min() < MIN_CLASS_RATIO * class_sizes.max():
             self._notes = (self._imbalance_note(truth, largest(predictions.model)), *self._notes)
         return self
 
@@ -288,7 +322,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         """Raise ValueError if loaded attributes are inconsistent."""
         k, t = len(self.classes_), self.machine_.n_outputs
         shapes = t, len(self.sets_.by_class), self.calibration_.shape, self.classes_.shape, self._labels.shape
-        if k < 2 or shapes != (1 if k == 2 else k, k, (2,), (k,), self._used.shape):
+        n_outputs, n_numbers = (1, k) if self.ordinal else (1 if k == 2 else k, 2)
+        if k < 2 or shapes != (n_outputs, k, (n_numbers,), (k,), self._used.shape):
             raise ValueError(
                 f"The model has {k} classes, {t} outputs, sets of {shapes[1]} classes, a calibration of shape "
                 f"{shapes[2]} and labels of shape {shapes[4]}, which are inconsistent."
@@ -303,6 +338,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
     def _learner(self, rows: Any, part: Any) -> IncrementalRidgeClassifier:
         from dkdist.linear.ridge_classifier import IncrementalRidgeClassifier
 
+        if self.ordinal:
+            raise AttributeError("best_estimator_ does not exist: no public learner has ordered classes.")
         output = IncrementalRidgeClassifier(alphas=self._best.alpha, random_state=self._seed)
         if rows is not None:
             return output.fit(rows, self._labels, sample_weight=self._weights)
@@ -327,7 +364,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return lambda values, rows: float(scorer(_Fixed(classes), values, labels[rows]))
 
     def decision_function(self, X: SetsLike) -> F64:
-        """Return decision values (n,), positive for ``classes_[1]``, or (n, n_classes).
+        """Return decision values (n,), positive for ``classes_[1]``, or (n, n_classes); (n,) scores of ordered classes.
 
         Parameters
         ----------
@@ -341,17 +378,21 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: SetsLike) -> NDArray[Any]:
-        """Return the class with the largest decision value of every set, (n,)."""
+        """Return the class with the largest decision value of every set, (n,); the most probable of ordered classes."""
         values = self._values(X)
-        return self.classes_[largest(values)]
+        best = self._probabilities(values).argmax(axis=1) if self.ordinal else largest(values)
+        return self.classes_[best]
 
     def predict_proba(self, X: SetsLike) -> F64:
         """Return class probabilities (n, n_classes), calibrated on held-out sets."""
         return self._probabilities(self._values(X))
 
     def _probabilities(self, values: F64) -> F64:
+        from dkdist.auto.ordinal import ordinal_log_probabilities
         from dkdist.linear.calibration import log_probabilities
 
+        if self.ordinal:
+            return self._shrunk(ordinal_log_probabilities(values, self.calibration_))
         return self._shrunk(log_probabilities(values, self.calibration_))
 
     def _shrunk(self, logits: F64) -> F64:

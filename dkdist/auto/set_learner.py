@@ -39,6 +39,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _score_name: str
     _loss_name: str
     _accepts_strings = True
+    _fit_loss: Any = None
     _notes: tuple[str, ...] = ()
     _assumptions: tuple[str, ...] = ()
     _background_columns: F64 | None = None
@@ -147,7 +148,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         set_feature_names(self, sets)
         order = find_point_order(self.ordered, data.sets, self.candidates, data.seed)
-        data = replace(data, is_ordered=order.is_used)
+        data = replace(data, is_ordered=order.is_used, fit_loss=self._fit_loss)
         budget = Budget.from_value(self.budget)
         folds = self._outer_folds(data, budget)
         warn_leakage(data.sets, data.groups, folds.test_rows, data.positions)
@@ -215,6 +216,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     ) -> None:
         """Set the fitted attributes."""
         from dkdist.auto.leaderboard import Evidence, equivalence_margin, make_leaderboard, verdict
+        from dkdist.auto.losses import shifted
         from dkdist.auto.outer_predictions import CONSTANT
         from dkdist.auto.study_design import COVARIATES
 
@@ -225,7 +227,12 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.fallback_ = None
         if model.is_constant:
             self.fallback_ = COVARIATES if self.covariates else CONSTANT
-        self.leaderboard_, self.leads_ = make_leaderboard(outer, model.trials, model.evaluation, score)
+        trials = (
+            model.trials
+            if self._fit_loss is None
+            else shifted(model.trials, model.evaluation, self._fit_loss)
+        )
+        self.leaderboard_, self.leads_ = make_leaderboard(outer, trials, model.evaluation, score)
         scores = {entry["name"]: entry["score"] for entry in self.leaderboard_}
         margin = equivalence_margin(scores[CONSTANT], self.scoring is None)
         self._evidence = Evidence(self.p_value_, margin, model.is_constant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from dkdist.auto.set_learner import SetLearner, check_weights, score_model
 
 if TYPE_CHECKING:  # methods import the rest, as in `SetLearner`
     from dkdist._base.inputs import SetsLike
+    from dkdist._base.parameter_checks import RandomStateLike
     from dkdist._numba.arrays import F64
     from dkdist.linear.ridge import IncrementalRidge
 
@@ -24,8 +26,16 @@ class SetRegressor(RegressorMixin, SetLearner):
     ----------
     candidates, cv, budget, n_permutations, ordered, verbose, random_state, covariates, adjust
         As in `SetClassifier`.
+    loss : {"squared_error", "poisson", "quantile"}, default="squared_error"
+        Loss of the predictions. "poisson": counts, whose logarithmic mean depends on the sets; "quantile": the
+        conditional ``quantile``. Representations and penalties are selected by squared error (of log(y + 1/2) for
+        counts), members are refitted with the loss, and the leaderboard shows D^2 instead of R^2: the fraction of the
+        loss of the best constant that is avoided.
+    quantile : float, default=0.5
+        Level of the quantile, between 0 and 1, for loss="quantile".
     scoring : str, callable or None, default=None
-        Score that the selection maximises and the leaderboard shows. None: select by squared error and show R^2.
+        Score that the selection maximises and the leaderboard shows. None: select by squared error and show R^2, or the
+        D^2 of ``loss``.
 
     Attributes
     ----------
@@ -37,11 +47,18 @@ class SetRegressor(RegressorMixin, SetLearner):
     Raises
     ------
     ValueError, SampleSetError, StoreFormatError
-        As in `SetClassifier`, and for targets that are not finite.
+        As in `SetClassifier`, for targets that are not finite, and for negative counts.
 
     Notes
     -----
-    See `SetClassifier` for evaluation and cost.
+    See `SetClassifier` for evaluation and cost. With other losses than the squared error, up to 30 weighted fits
+    replace one, trees are not used, models are fitted on at most 4,000 random sets, explanations of counts are on the
+    scale of the logarithm, and ``best_estimator_`` does not exist.
+
+    References
+    ----------
+    McCullagh, Nelder: Generalized linear models (1989), for counts. Hunter, Lange: Quantile regression via an MM
+    algorithm (2000).
 
     Examples
     --------
@@ -64,10 +81,35 @@ class SetRegressor(RegressorMixin, SetLearner):
         """Return types of the fitted attributes."""
         from dkdist._numba.arrays import F64
         from dkdist.auto.conformal import PredictionIntervals
+        from dkdist.auto.losses import PoissonLoss, QuantileLoss
 
         return super().saved_attributes() | {
             "single_": bool, "mean_": F64, "scale_": F64, "intervals_": list[PredictionIntervals], "_targets": F64,
+            "_fit_loss": PoissonLoss | QuantileLoss | None, "_loss_name": str | None,
         }  # fmt: skip
+
+    def __init__(
+        self,
+        candidates: str | Sequence[Any] = "auto",
+        *,
+        loss: str = "squared_error",
+        quantile: float = 0.5,
+        scoring: str | Callable[..., float] | None = None,
+        cv: Any = "auto",
+        budget: float | None = None,
+        n_permutations: int | None = None,
+        ordered: str | bool = "auto",
+        verbose: bool | int = False,
+        random_state: RandomStateLike = None,
+        covariates: Sequence[str] | None = None,
+        adjust: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(
+            candidates, scoring=scoring, cv=cv, budget=budget, n_permutations=n_permutations, ordered=ordered,
+            verbose=verbose, random_state=random_state, covariates=covariates, adjust=adjust,
+        )  # fmt: skip
+        self.loss = loss
+        self.quantile = quantile
 
     def check_loaded(self) -> None:
         """Raise ValueError if loaded attributes are inconsistent."""
@@ -89,6 +131,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         from dkdist._base.parameter_checks import check_set_targets
         from dkdist._base.row_ids import align_to_index
         from dkdist.auto.conformal import fit_intervals
+        from dkdist.auto.losses import QuantileLoss, make_loss
 
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
         sets = check_sets(X, text=True)
@@ -96,15 +139,32 @@ class SetRegressor(RegressorMixin, SetLearner):
         weights = check_weights(sample_weight, len(sets))
         self.single_ = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)
-        self.mean_ = np.average(columns, axis=0, weights=weights)
-        spread = np.sqrt(np.average((columns - self.mean_) ** 2, axis=0, weights=weights))
+        self._fit_loss = make_loss(self.loss, self.quantile)
+        if self._fit_loss is not None and self.covariates is not None:
+            raise ValueError(
+                f"covariates must be None with loss={self.loss!r}, because effects add up for the squared error only; "
+                f"got {self.covariates!r:.200}. Use adjust, or loss='squared_error'."
+            )
+        self.__dict__.pop("_loss_name", None)  # of an earlier fit
+        encoded = columns if self._fit_loss is None else self._fit_loss.encode(columns)
+        self.mean_ = np.average(encoded, axis=0, weights=weights)
+        spread = np.sqrt(np.average((encoded - self.mean_) ** 2, axis=0, weights=weights))
         self.scale_ = np.where(spread > 0, spread, 1.0)
+        self._fit_loss = make_loss(self.loss, self.quantile, self.mean_, self.scale_)
+        if self._fit_loss is not None:
+            self._score_name, self._loss_name = self._fit_loss.score_name, self._fit_loss.name
         _, outer = self._learn(
-            sets, (columns - self.mean_) / self.scale_, None, weights, groups, self._scored_by(columns)
+            sets, (encoded - self.mean_) / self.scale_, None, weights, groups, self._scored_by(columns)
         )
         self._targets = targets[self._used]
         predictions = outer.predictions
         values = predictions.ensemble if self.fallback_ is None else predictions.baselines[self.fallback_]
+        is_quantile = isinstance(self._fit_loss, QuantileLoss) and self.fallback_ is None
+        if is_quantile and len(values) == len(
+            self._used
+        ):  # fewer new targets are below quantiles than fitted ones
+            shift = self._fit_loss.shift(outer.data.y, values, outer.data.weights)
+            self.mean_ = self.mean_ + shift * self.scale_
         predicted, truth = self._true(values), columns[outer.positions]
         sizes = sets.sizes[outer.positions].astype(np.float64)
         self.intervals_ = [
@@ -116,6 +176,8 @@ class SetRegressor(RegressorMixin, SetLearner):
     def _learner(self, rows: Any, part: Any) -> IncrementalRidge:
         from dkdist.linear.ridge import IncrementalRidge
 
+        if self._fit_loss is not None:
+            raise AttributeError("best_estimator_ does not exist: no public learner has this loss.")
         output = IncrementalRidge(alphas=self._best.alpha, random_state=self._seed)
         if rows is not None:
             return output.fit(rows, self._targets, sample_weight=self._weights)
@@ -131,13 +193,15 @@ class SetRegressor(RegressorMixin, SetLearner):
         from sklearn.metrics import check_scoring
 
         if self.scoring is None:
-            return lambda values, rows: mean_r2(columns[rows], self._true(values))
+            mean_score = mean_r2 if self._fit_loss is None else self._fit_loss.score
+            return lambda values, rows: mean_score(columns[rows], self._true(values))
         scorer = check_scoring(_Fixed(), self.scoring)
         self._score_name = self.scoring if isinstance(self.scoring, str) else "score"
         return lambda values, rows: float(scorer(_Fixed(), self._true(values), columns[rows]))
 
     def _true(self, values: F64) -> F64:
-        return values * self.scale_ + self.mean_
+        values = values * self.scale_ + self.mean_
+        return values if self._fit_loss is None else self._fit_loss.decode(values)
 
     def predict(self, X: SetsLike) -> F64:
         """Return the predicted targets (n,) or (n, n_targets), in the shape of ``y`` in ``fit``."""
@@ -161,11 +225,14 @@ class SetRegressor(RegressorMixin, SetLearner):
         return self.scale_, self.mean_, self.single_
 
     def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R^2, or the score defined by ``scoring``."""
+        """Return R^2, the D^2 of ``loss``, or the score defined by ``scoring``."""
         from dkdist._base.row_ids import align_to_index
+        from dkdist.auto.losses import d2_score
 
         check_is_fitted(self)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
+        if self.scoring is None and self._fit_loss is not None:
+            return d2_score(self._fit_loss, y, self.predict(X), sample_weight)
         if self.scoring is None:
             return float(super().score(X, y, sample_weight))
         return score_model(self, X, y, sample_weight)

@@ -47,8 +47,7 @@ def max_f_statistic(
 ) -> Callable[[F64], F64]:
     """Return a function that maps group indicators (n, b, G) / sqrt(group size) to the largest F (b,).
 
-    ``n_contrasts`` are the degrees of freedom of groups. With q nuisance columns, which are also the last q columns of
-    weights, columns are residuals, and permuted ones are scaled to the observed residual sum of squares.
+    ``n_contrasts`` are the degrees of freedom of groups. With nuisance columns (n, q), columns are residuals.
     """
     columns = columns.astype(np.float64)
     X, q = residuals(columns, strata, nuisance), 0 if nuisance is None else nuisance.shape[1]
@@ -60,13 +59,11 @@ def max_f_statistic(
     prior_degrees, prior_variance = fit_prior(total / n_free, n_free)
 
     def statistic(weights: F64) -> F64:
-        n, n_labellings, k = weights.shape
+        n, n_labellings, n_groups = weights.shape
         if not len(total):
             return np.zeros(n_labellings)
-        squares = (X.T @ weights.reshape(n, -1)).reshape(len(total), n_labellings, k) ** 2
-        between = squares[:, :, : k - q].sum(axis=2)
-        if q:
-            between /= 1 - squares[:, :, k - q :].sum(axis=2) / total[:, None]
+        sums = X.T @ weights.reshape(n, -1)
+        between = (sums.reshape(len(total), n_labellings, n_groups) ** 2).sum(axis=2)
         residual = prior_degrees * prior_variance + np.maximum(total[:, None] - between, 0)
         # for columns whose variance the groups explain completely
         min_residual = MIN_RELATIVE_VARIANCE * total[:, None]
@@ -236,8 +233,8 @@ def group_test(
     moments of all other labellings. The p-value of the test is the rank of the mean among those of all labellings.
 
     The level is exact for any number of sets: if the sets are exchangeable (within blocks), or whole blocks are,
-    p_value <= a with probability at most a. With ``adjust``, residuals are permuted (Freedman, Lane), and the kernel
-    compares residual rows. The level is then exact within categories and approximate otherwise (measured in
+    p_value <= a with probability at most a. With ``adjust``, residual rows are compared, and the residuals of
+    the groups are permuted. The level is then exact within categories and approximate otherwise (measured in
     benchmarks/studies_groups.py). Nonlinear effects of numbers remain. An embedding that samples the sets in ``fit``
     may depend slightly on their order, and the level with it. If sizes of sets differ between groups, the test may
     reject because noise and extremes depend on the size.
@@ -250,10 +247,11 @@ def group_test(
     ----------
     Gretton et al.: A kernel two-sample test (2012). Rizzo, Szekely: DISCO analysis (2010), for several groups. Smyth:
     Linear models and empirical Bayes methods (2004), for moderated F. Wilson: The harmonic mean p-value (2019).
-    Minas, Montana: Distance-based analysis of variance (2014), for tails. Freedman, Lane: A nonstochastic
-    interpretation of reported significance levels (1983), and Winkler et al.: Permutation inference for the general
-    linear model (2014), for adjusted tests and blocks. Pesarin, Salmaso: Permutation tests for complex data (2010), for
-    combining. Phipson, Smyth: Permutation p-values should never be zero (2010).
+    Minas, Montana: Distance-based analysis of variance (2014), for tails. Dekker, Krackhardt,
+    Snijders: Sensitivity of MRQAP tests to collinearity and autocorrelation conditions (2007), for adjusted tests;
+    Winkler et al.: Permutation inference for the general linear model (2014), for blocks. Pesarin, Salmaso:
+    Permutation tests for complex data (2010), for combining. Phipson, Smyth: Permutation p-values should never be zero
+    (2010).
 
     Examples
     --------
@@ -289,7 +287,9 @@ def group_test(
     rows = {"embedding": _embed_sets(statistic, sets)} if is_embedding else _representations(sets, seed)
     parts = [part for name in names for part in PARTS_BY_STATISTIC.get(name, (name,))]
     functions = {part: _statistic(part, rows[part], design, seed) for part in parts}
-    values = permuted_statistics(functions, design.basis, design.exchangeable, n_permutations, seed)
+    values = permuted_statistics(
+        functions, design.basis, design.exchangeable, n_permutations, seed, design.nuisance
+    )
     log_p = {part: log_p_values(values[part]) for part in parts}
     evidence = combine_p_values(log_p, WEIGHTS)
     by_name = {

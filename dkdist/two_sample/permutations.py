@@ -20,27 +20,36 @@ from dkdist._base.sampling import median_distance
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist.kernels._tuning import MAX_DENSE_INPUTS
 from dkdist.kernels.random_fourier_params import FourierSpec
-from dkdist.two_sample._tuning import MAX_DENSE_ROWS, N_KERNEL_FEATURES, PERMUTATION_BATCH_SIZE, ROW_TIE_TOL
+from dkdist.two_sample._tuning import (
+    MAX_DENSE_ROWS,
+    MIN_RELATIVE_NORM,
+    N_KERNEL_FEATURES,
+    PERMUTATION_BATCH_SIZE,
+    ROW_TIE_TOL,
+)
 
 Statistic = Callable[[F64], F64]
-"""Maps indicators of groups (n, b, G), divided by the root of each group's size, to statistics (b,) of labellings.
-
-Orthonormal columns of groups and nuisance columns (n, b, r + q) may replace indicators.
-"""
+"""Maps indicators of groups (n, b, G), divided by the root of each group's size, to statistics (b,) of labellings."""
 Energy = Callable[[F64], F64]
 """Maps weights (n, k) to sums (k,) over i and j of weights[i] k(r_i, r_j) weights[j]."""
 
 
 def permuted_statistics(
-    statistics: Mapping[str, Statistic], basis: F64, strata: I64, n_permutations: int, seed: int
+    statistics: Mapping[str, Statistic],
+    basis: F64,
+    strata: I64,
+    n_permutations: int,
+    seed: int,
+    nuisance: F64 | None = None,
 ) -> dict[str, F64]:
     """Compute each statistic for ``basis`` (n, k) and for permutations of its rows: (1 + n_permutations,) float64.
 
-    Permutations are the same for all statistics.
+    Permutations are the same for all statistics. With nuisance columns (n, q), permuted columns are made orthonormal in
+    the space orthogonal to them; the statistics compare residuals, so that the projection itself is not needed.
     """
     values: dict[str, list[F64]] = {name: [] for name in statistics}
     for order in iter_labellings(np.arange(len(basis)), strata, n_permutations, seed):
-        weights = basis[order]
+        weights = basis[order] if nuisance is None else _orthonormalize(basis[order], nuisance)
         for name, statistic in statistics.items():
             values[name].append(statistic(weights))
     return {name: np.concatenate(parts) for name, parts in values.items()}
@@ -49,22 +58,28 @@ def permuted_statistics(
 def kernel_statistic(rows: F32, strata: I64, seed: int, nuisance: F64 | None = None) -> Statistic:
     """Return the statistic T of a Gaussian kernel, whose bandwidth is the median distance between rows.
 
-    With q nuisance columns, which are also the last q columns of weights, rows and kernel are residuals, and T is
-    divided by the fraction of variance that the nuisance columns do not explain.
+    With nuisance columns (n, q), rows and kernel are residuals.
     """
     if nuisance is not None:
         rows = residuals(rows, strata, nuisance)
-    energy, total = _kernel_energy(rows, strata, seed, nuisance)
+    energy = _kernel_energy(rows, strata, seed, nuisance)
 
     def statistic(weights: F64) -> F64:
-        n, n_labellings, k = weights.shape
-        values = energy(weights.reshape(n, -1)).reshape(n_labellings, k)
-        if nuisance is None or total == 0:
-            return np.asarray(values.sum(axis=1))
-        q = nuisance.shape[1]
-        return np.asarray(values[:, : k - q].sum(axis=1) / (1 - values[:, k - q :].sum(axis=1) / total))
+        n, n_labellings, n_groups = weights.shape
+        return np.asarray(energy(weights.reshape(n, -1)).reshape(n_labellings, n_groups).sum(axis=1))
 
     return statistic
+
+
+def _orthonormalize(weights: F64, nuisance: F64) -> F64:
+    """Combine columns (n, b, r) so that their projections orthogonal to (n, q) orthonormal columns are orthonormal."""
+    columns = weights.transpose(1, 0, 2)
+    explained = nuisance.T @ columns
+    gram = columns.transpose(0, 2, 1) @ columns - explained.transpose(0, 2, 1) @ explained
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    is_free = eigenvalues > MIN_RELATIVE_NORM  # the others are explained by nuisance columns
+    scale = np.where(is_free, 1 / np.sqrt(np.where(is_free, eigenvalues, 1.0)), 0.0)
+    return np.ascontiguousarray((columns @ (vectors * scale[:, None, :])).transpose(1, 0, 2))
 
 
 def iter_labellings(groups: I64, strata: I64, n_permutations: int, seed: int) -> Iterator[I64]:
@@ -90,14 +105,13 @@ def p_value(statistics: F64) -> float:
     return float((statistics >= statistics[0] - ROW_TIE_TOL).mean())
 
 
-def _kernel_energy(rows: F32, strata: I64, seed: int, nuisance: F64 | None) -> tuple[Energy, float]:
-    """Return the energy of the kernel's residuals, and their sum of squares."""
+def _kernel_energy(rows: F32, strata: I64, seed: int, nuisance: F64 | None) -> Energy:
     sigma = _median_distance(rows, seed)
     if sigma == 0:
-        return lambda weights: np.zeros(weights.shape[1]), 0.0
+        return lambda weights: np.zeros(weights.shape[1])
     if len(rows) <= MAX_DENSE_ROWS:
         K = residuals(residuals(_gaussian_kernel(rows, sigma), strata, nuisance).T, strata, nuisance)
-        return lambda weights: np.asarray((weights * (K @ weights)).sum(axis=0)), float(np.trace(K))
+        return lambda weights: np.asarray((weights * (K @ weights)).sum(axis=0))
     method = "structured" if rows.shape[1] > MAX_DENSE_INPUTS else "orthogonal"
     spec = FourierSpec(rows.shape[1], N_KERNEL_FEATURES, sigma, method, seed)
     Z = np.concatenate(
@@ -109,7 +123,7 @@ def _kernel_energy(rows: F32, strata: I64, seed: int, nuisance: F64 | None) -> t
     Z = residuals(Z, strata, nuisance)
     return lambda weights: np.asarray(
         ((Z.T @ weights.astype(np.float32)).astype(np.float64) ** 2).sum(axis=0)
-    ), float((Z.astype(np.float64) ** 2).sum())
+    )
 
 
 def _median_distance(rows: F32, seed: int) -> float:
