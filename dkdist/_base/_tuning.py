@@ -18,3 +18,7 @@ BYTES_PER_SAMPLED_COORDINATE = 28  # float32 coordinates, and their sorted float
 
 # Points of leave-one-out sets embedded at once; limits memory (tests/explaining/test_point_contributions.py).
 POINTS_PER_BATCH = 2**18
+
+# Adjusted integers are categories if each has this many sets on average: codes of batches have no order. Fewer sets
+# per category leave too few degrees of freedom.
+MIN_SETS_PER_CATEGORY = 5

@@ -142,9 +142,7 @@ DEFAULT_N_TREES = 150
 # 18.8 s and 4.5 GB, accuracy 0.456 instead of 0.449, squared error 0.9 % larger (2026-11, 2 cores of an AMD EPYC).
 MAX_SPLIT_TARGETS = 32
 
-# Covariates and adjusted variables. Integers of adjusted variables are categories if each has this many sets on
-# average: codes of batches have no order. Fewer sets per category leave too few degrees of freedom.
-MIN_SETS_PER_CATEGORY = 5
+# Penalties of ridge regression on covariates, relative to the mean squared length of their columns.
 OFFSET_PENALTIES = (
     1e-4,
     1e-3,
@@ -152,7 +150,7 @@ OFFSET_PENALTIES = (
     1e-1,
     1.0,
     10.0,
-)  # relative to the mean squared length of the covariates' columns
+)
 MAX_COLUMNS_OF_PRODUCT = 1024  # columns of float32 rows that are converted to float64 at a time
 # Sets with similar expected targets that exchange targets in permutations: smaller strata leave less of the dependence
 # on the design, larger ones have more permutations. Five strata remove 90 % of a bias (Cochran 1968).

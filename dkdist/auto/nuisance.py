@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from dkdist._base.design_columns import StudyDesign, encode, encodings
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._utils.validation import find_stacklevel
 from dkdist.auto._tuning import (
@@ -29,7 +30,7 @@ from dkdist.auto._tuning import (
 )
 from dkdist.auto.representation_rows import PairwiseRows, RowKernel
 from dkdist.auto.scoring import TrainingData
-from dkdist.auto.study_design import StudyDesign, adjust_rows, encode, encodings, residuals
+from dkdist.auto.study_design import adjust_rows, residuals
 from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL, duals
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import t as student_t
 
+from dkdist._base.design_columns import encode, encodings
 from dkdist._base.parameter_checks import is_literal
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
@@ -27,7 +28,7 @@ from dkdist.auto._tuning import (
 )
 from dkdist.auto.folds import draw_folds, draw_hold_out, max_folds
 from dkdist.auto.scoring import Score, TrainingData
-from dkdist.auto.study_design import COVARIATES, encode, encodings, residuals
+from dkdist.auto.study_design import COVARIATES, residuals
 
 CONSTANT = "constant"
 """The name of the baseline that predicts the mean target."""

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._base.design_columns import StudyDesign
 from dkdist._numba.arrays import F64, I64
 from dkdist.auto._log_loss_numba import add_log_losses
 from dkdist.auto._tuning import BETA_RTOL, MAX_BETA, MAX_NEWTON_STEPS, SIGNIFICANCE_Z
 from dkdist.auto.folds import repeated_folds
 from dkdist.auto.losses import Loss, PoissonLoss
-from dkdist.auto.study_design import StudyDesign, permutation_strata
+from dkdist.auto.study_design import permutation_strata
 from dkdist.linear.calibration import fit_calibration
 from dkdist.linear.cox import Survival
 from dkdist.linear.kernel_ridge import FoldsByLength, folds_by_length

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist._base.design_columns import StudyDesign
 from dkdist._base.inputs import Sets, load_points
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
@@ -61,7 +62,7 @@ from dkdist.auto.representations import (
     user_representations,
 )
 from dkdist.auto.scoring import EvaluationSet, TrainingData
-from dkdist.auto.study_design import COVARIATES, StudyDesign
+from dkdist.auto.study_design import COVARIATES
 from dkdist.auto.successive_halving import (
     HALVING_ROUNDS,
     STREAMED_ROUND,

@@ -106,6 +106,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
         ``survival`` is None, or the events and times (n,) whose residuals are the targets.
         """
+        from dkdist._base.design_columns import StudyDesign, check_names
         from dkdist._base.embedding import set_feature_names
         from dkdist._base.parameter_checks import check_int, draw_seed
         from dkdist._runtime.progress import Progress
@@ -116,7 +117,6 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         from dkdist.auto.point_order import assumptions, check_ordered, find_point_order
         from dkdist.auto.scoring import TrainingData
         from dkdist.auto.selection import refit_sparse, select_model
-        from dkdist.auto.study_design import StudyDesign, check_names
 
         names = check_names(self.covariates, self.adjust)
         design = StudyDesign.of(sets, *names) if any(names) else None

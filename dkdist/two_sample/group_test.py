@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 from sklearn.base import clone
 
-from dkdist._base.design_matrix import check_column_names
+from dkdist._base.design_columns import StudyDesign, check_names, target_column
 from dkdist._base.embedding import transform_sets
 from dkdist._base.inputs import Sets, SetsLike, check_sets, summarize
 from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed
@@ -204,9 +204,9 @@ def group_test(
         permuted, among blocks of equal size if at least 1,000 labellings remain.
     adjust : list of str, optional
         Names of columns of the sets' targets, such as age and batch, whose linear effects are removed from the rows.
-        Text becomes an indicator per category, numbers are standardised, and missing numbers are replaced by the
-        median and marked. Labels are permuted within categories if at least 1,000 labellings remain. Pass codes of
-        categories as text, because numbers have a linear effect.
+        Text, booleans and integers with at least five sets per value are categories, with a column each. Numbers are
+        standardised; missing ones are replaced by the mean and marked. Labels are permuted within categories if at
+        least 1,000 labellings remain.
 
     Returns
     -------
@@ -306,12 +306,11 @@ def group_test(
 
 
 def _design(sets: Sets, groups: Any, blocks: Any, adjust: Any) -> PermutationDesign:
-    n, targets = len(sets), {} if adjust is None and not isinstance(blocks, str) else sets.targets
+    n, variables = len(sets), StudyDesign.of(sets, (), check_names(None, adjust)[1])
     if isinstance(blocks, str):
-        (name,) = check_column_names(targets, blocks, "blocks")
-        blocks = targets[name]
+        blocks = target_column(sets, blocks, "blocks")
     block_codes = None if blocks is None else group_codes("blocks", blocks, n)
-    return design_permutations(group_codes("groups", groups, n), block_codes, adjust, targets)
+    return design_permutations(group_codes("groups", groups, n), block_codes, variables)
 
 
 def _statistic(part: str, rows: F32, design: PermutationDesign, seed: int) -> Callable[[F64], F64]:

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import kruskal
 
-from dkdist._base.design_matrix import check_column_names, encode_design, target_column
+from dkdist._base.design_columns import StudyDesign, encode, encodings
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import find_stacklevel
 from dkdist.two_sample._tuning import MIN_LABELLINGS, MIN_RELATIVE_NORM
@@ -62,17 +62,15 @@ class PermutationDesign:
         return rows if self.units is None else stratum_means(rows, self.units).astype(rows.dtype)
 
 
-def design_permutations(
-    groups: I64, blocks: I64 | None, adjust: Any, targets: Mapping[str, Any]
-) -> PermutationDesign:
-    """Return the design for labels and blocks (n,) of sets and the columns of ``targets`` named by ``adjust``."""
-    n = len(groups)
-    names = [] if adjust is None else check_column_names(targets, adjust, "adjust")
-    columns = {name: encode_design(targets, [name], n)[1] for name in names}
+def design_permutations(groups: I64, blocks: I64 | None, adjust: StudyDesign) -> PermutationDesign:
+    """Return the design for labels and blocks (n,) of sets and adjusted variables."""
+    n, names = len(groups), adjust.adjusted
+    variables = encodings(adjust, np.ones(n))
+    columns = {one.name: encode([one], adjust) for one in variables}
     categories = [
-        np.unique(values, return_inverse=True)[1].astype(np.int64).ravel()
-        for name in names
-        if (values := target_column(targets, name, n, "adjust")).dtype.kind == "U"
+        np.unique(adjust.columns[one.name], return_inverse=True)[1].astype(np.int64)
+        for one in variables
+        if one.categories is not None
     ]
     strata, units, description = np.zeros_like(groups), None, f"labels of {n} sets permuted"
     if blocks is not None and _labels_per_block(groups, blocks).max() == 1:

@@ -17,20 +17,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import dkdist as dk
+from dkdist._base.design_columns import StudyDesign, encode, encodings
 from dkdist.auto import _tuning
 from dkdist.auto.ensemble import KernelMember, TreeMember
 from dkdist.auto.nuisance import nuisance_scores
 from dkdist.auto.outer_predictions import FoldPredictions, OuterPredictions
 from dkdist.auto.scoring import TrainingData
-from dkdist.auto.study_design import (
-    StudyDesign,
-    adjust_rows,
-    encode,
-    encodings,
-    fit_offset,
-    permutation_strata,
-    residuals,
-)
+from dkdist.auto.study_design import adjust_rows, fit_offset, permutation_strata, residuals
 from dkdist.linear.kernel_ridge import duals
 
 RNG = np.random.default_rng(0)

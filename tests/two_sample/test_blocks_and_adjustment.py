@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binomtest
 
 import dkdist as dk
+from dkdist._base.design_columns import StudyDesign
 from dkdist.two_sample.group_test import max_f_statistic
 from dkdist.two_sample.permutation_design import design_permutations
 from dkdist.two_sample.permutations import iter_labellings, kernel_statistic, permuted_statistics
@@ -44,7 +45,7 @@ def test_adjusted_f_is_that_of_two_regressions(n_groups, strata):
     rng = np.random.default_rng(0)
     groups, age = np.arange(18) % n_groups, rng.normal(size=18)
     y = age + rng.normal(size=18)
-    design = design_permutations(groups, strata if strata.any() else None, ["age"], {"age": age})
+    design = design_permutations(groups, strata if strata.any() else None, StudyDesign({"age": age}, 0))
     orders = np.concatenate(list(iter_labellings(np.arange(18), strata, 70, 5)), axis=1).T
     statistic = max_f_statistic(y[:, None], strata, design.n_contrasts, design.nuisance)
     result = permuted_statistics({"F": statistic}, design.basis, design.exchangeable, 70, 5, design.nuisance)[
@@ -58,7 +59,7 @@ def test_the_adjusted_kernel_statistic_equals_brute_force():
     rng = np.random.default_rng(1)
     groups, age = np.arange(15) % 3, rng.normal(size=15)
     rows = (rng.normal(size=(15, 2)) + age[:, None]).astype("f4")
-    design = design_permutations(groups, None, ["age"], {"age": age})
+    design = design_permutations(groups, None, StudyDesign({"age": age}, 0))
     statistic = kernel_statistic(rows, np.zeros(15, np.int64), 5, design.nuisance)
     result = permuted_statistics({"T": statistic}, design.basis, design.exchangeable, 30, 5, design.nuisance)[
         "T"
@@ -161,19 +162,19 @@ def test_adjustment_for_a_batch_has_the_power_of_centring_by_hand():
 
 def test_labels_are_permuted_within_categories_and_block_sizes_if_enough_remain():
     site, groups = np.repeat(["a", "b"], 10), np.arange(20) % 2
-    design = design_permutations(groups, None, ["site"], {"site": site})
+    design = design_permutations(groups, None, StudyDesign({"site": site}, 0))
     np.testing.assert_array_equal(design.exchangeable, np.arange(20) // 10)  # 252^2 labellings
-    few = design_permutations(groups[:8], None, ["site"], {"site": site[6:14]})  # 6^2
+    few = design_permutations(groups[:8], None, StudyDesign({"site": site[6:14]}, 0))  # 6^2
     assert not few.exchangeable.any()
     donor = np.repeat(np.arange(20), np.repeat([2, 3], 10))
-    design = design_permutations(donor % 2, donor, None, {})
+    design = design_permutations(donor % 2, donor, StudyDesign({}, 0))
     np.testing.assert_array_equal(design.exchangeable, np.arange(20) // 10)
 
 
 def test_groups_with_different_numbers_of_visits_are_warned_of():
     donor = np.repeat(np.arange(16), np.tile([1, 3], 8))
     with pytest.warns(UserWarning, match="different numbers of sets per block, 1.0, 3.0 on average"):
-        design_permutations(donor % 2, donor, None, {})
+        design_permutations(donor % 2, donor, StudyDesign({}, 0))
 
 
 def test_constant_columns_and_columns_constant_in_pairs_change_nothing():
@@ -182,7 +183,7 @@ def test_constant_columns_and_columns_constant_in_pairs_change_nothing():
     for blocks, name in ((None, "one"), ("pair", "height")):
         plain, adjusted = (
             dk.group_test(sets, [0, 1] * 10, 99, blocks=blocks, adjust=names, **LOCATION)
-            for names in (None, name)
+            for names in (None, [name])
         )
         assert adjusted.p_value == plain.p_value
 
@@ -206,9 +207,9 @@ def test_stores_give_the_same_result_as_memory(tmp_path):
         ({"adjust": ["sum", "rest"]}, "adjust must not determine the groups; got 'sum', 'rest'"),
         ({"adjust": ["id"]}, "adjust must not determine the groups; got 'id'"),
         ({"adjust": ["many"]}, "adjust must leave degrees of freedom; got 6 nuisance columns for 8 units"),
-        ({"adjust": ["sex"]}, "adjust must be names of columns .*; got 'sex'"),
-        ({"adjust": 3}, "adjust must be names of columns"),
-        ({"blocks": "donor"}, "blocks must be names of columns .*; got 'donor'"),
+        ({"adjust": ["sex"]}, r"adjust must be targets of X, .*; got 'sex'"),
+        ({"adjust": 3}, "adjust must be a list of names"),
+        ({"blocks": "donor"}, r"blocks must be targets of X, .*; got 'donor'"),
         ({"blocks": [0, 1] * 4}, "at least 2 blocks each; got only block 0"),
     ],
 )
