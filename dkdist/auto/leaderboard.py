@@ -143,8 +143,8 @@ def verdict(name: str, lead: float, error: float, evidence: Evidence) -> str:
 
     "better": the lead exceeds two standard errors and, over the constant, the p-value is at most 0.05. "not better":
     the lead plus two standard errors is below the equivalence margin. "not established": otherwise, and always if the
-    model does not use the sets. With a design, "better" always requires the p-value: a lead over means of sets may come from
-    differences between batches that the adjustment of rows does not remove.
+    model does not use the sets. With a design, "better" always requires the p-value: a lead over means of sets may
+    come from differences between batches that the adjustment of rows does not remove.
     """
     if evidence.is_constant:
         return NOT_ESTABLISHED
