@@ -122,11 +122,15 @@ def _selection_score(values: F64, evaluation: EvaluationSet, score: Score) -> tu
 @serializable("Evidence")
 @dataclass(frozen=True)
 class Evidence:
-    """Inputs of verdicts besides the leads: p-value, equivalence margin, and whether the model is the constant."""
+    """Inputs of verdicts besides the leads: p-value, equivalence margin, and whether the model does not use the sets.
+
+    With a design (``has_design``), the p-value is conditional on it.
+    """
 
     p_value: float
     margin: float
     is_constant: bool
+    has_design: bool = False
 
 
 def equivalence_margin(baseline_score: float, has_unit_scale: bool) -> float:
@@ -137,13 +141,15 @@ def equivalence_margin(baseline_score: float, has_unit_scale: bool) -> float:
 def verdict(name: str, lead: float, error: float, evidence: Evidence) -> str:
     """Return whether the model is better than a baseline: "better", "not better" or "not established".
 
-    "better": the lead exceeds two standard errors and, over baselines without sets, the p-value is at most 0.05. "not
-    better": the lead plus two standard errors is below the equivalence margin. "not established": otherwise, and always
-    if the model does not use the sets.
+    "better": the lead exceeds two standard errors and, over the constant, the p-value is at most 0.05. "not better":
+    the lead plus two standard errors is below the equivalence margin. "not established": otherwise, and always if the
+    model does not use the sets. With a design, "better" always requires the p-value: a lead over means of sets may
+    come from differences between batches that the adjustment of rows does not remove.
     """
     if evidence.is_constant:
         return NOT_ESTABLISHED
-    if lead > SIGNIFICANCE_Z * error and (name not in (CONSTANT, COVARIATES) or evidence.p_value <= 0.05):
+    requires_p_value = evidence.has_design or name == CONSTANT
+    if lead > SIGNIFICANCE_Z * error and (evidence.p_value <= 0.05 or not requires_p_value):
         return BETTER
     return NOT_BETTER if lead + SIGNIFICANCE_Z * error < evidence.margin else NOT_ESTABLISHED
 

@@ -235,7 +235,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.leaderboard_, self.leads_ = make_leaderboard(outer, trials, model.evaluation, score)
         scores = {entry["name"]: entry["score"] for entry in self.leaderboard_}
         margin = equivalence_margin(scores[CONSTANT], self.scoring is None)
-        self._evidence = Evidence(self.p_value_, margin, model.is_constant)
+        self._evidence = Evidence(self.p_value_, margin, model.is_constant, outer.data.design is not None)
         self.verdicts_ = {name: verdict(name, *lead, self._evidence) for name, lead in self.leads_.items()}
         self.judged_ = outer.positions
         self._evaluated_on, self._notes = folds.description, ()

@@ -20,6 +20,7 @@ import dkdist as dk
 from dkdist._base.design_columns import StudyDesign, encode, encodings
 from dkdist.auto import _tuning
 from dkdist.auto.ensemble import KernelMember, TreeMember
+from dkdist.auto.leaderboard import BETTER, NOT_ESTABLISHED, Evidence, verdict
 from dkdist.auto.nuisance import nuisance_scores
 from dkdist.auto.outer_predictions import FoldPredictions, OuterPredictions
 from dkdist.auto.scoring import TrainingData
@@ -244,6 +245,16 @@ def test_p_value_of_predictions_of_the_batch_alone_is_not_small() -> None:
     ]
     assert p_values[0] < 1e-5
     assert p_values[1] > 0.05
+
+
+def test_a_lead_over_means_is_a_claim_only_with_a_small_conditional_p_value() -> None:
+    for has_design, p_value, expected in (
+        (False, 0.5, BETTER),
+        (True, 0.5, NOT_ESTABLISHED),
+        (True, 0.01, BETTER),
+    ):
+        evidence = Evidence(p_value, 0.02, is_constant=False, has_design=has_design)
+        assert verdict("means", 0.3, 0.1, evidence) == expected
 
 
 def test_permutations_stay_within_strata_of_equal_expectations() -> None:
