@@ -156,9 +156,9 @@ def compare_streaming(seed: int, quick: bool) -> Any:
             print(
                 f"streaming: {kind}, {name} kernel, {n} sets, alpha {alpha:g}: partial likelihood "
                 f"{100 * row['relative_likelihood']:+.3f} % "
-                f"({100 * row['relative_likelihood_of_equal_columns']:+.5f} % of that on equal columns), "
-                f"concordance of {n_new} new sets {scores[1]:.4f} "
-                f"instead of {scores[0]:.4f}; {seconds:.1f} s instead of {exact_seconds:.1f} s"
+                f"({100 * row['relative_likelihood_of_equal_columns']:+.5f} % on equal columns), concordance of "
+                f"{n_new} new sets {scores[1]:.4f} instead of {scores[0]:.4f}; {seconds:.1f} s instead of "
+                f"{exact_seconds:.1f} s"
             )
     return rows
 
