@@ -84,12 +84,11 @@ class PoissonLoss:
 
         counts, working, rates = self._counts(y), np.empty_like(y), np.empty_like(y)
         for j, scale in enumerate(self.scale):
-            line = PoissonRegressor(alpha=0, solver="newton-cholesky").fit(
-                values[:, [j]], counts[:, j], weights
-            )
-            eta = line.intercept_ + line.coef_[0] * values[:, j]
-            if line.coef_[0] < 0:
-                eta = np.full(len(y), np.log(np.average(counts[:, j], weights=weights)))
+            eta = np.full(len(y), np.log(np.average(counts[:, j], weights=weights)))
+            if np.ptp(values[:, j]) > 0:
+                line = PoissonRegressor(alpha=0, solver="newton-cholesky")
+                line.fit(values[:, [j]], counts[:, j], weights)
+                eta = line.intercept_ + line.coef_[0] * values[:, j] if line.coef_[0] > 0 else eta
             rates[:, j] = np.exp(eta)
             working[:, j] = (eta + counts[:, j] / rates[:, j] - 1 - self.centre[j]) / scale
         return working, weights * rates.mean(axis=1)
@@ -228,10 +227,13 @@ def with_working_response(data: Any, pilot: Any) -> Any:
     from dkdist.auto.successive_halving import best_average
 
     rows = np.searchsorted(data.positions, pilot.evaluation.rows)
-    values = np.empty_like(data.y)
-    if len(rows) < len(data):
-        values = pilot.fold_predictions(data.sets).ensemble
-    values[rows] = best_average(pilot.trials, pilot.evaluation).values.mean(axis=0)
+    values = np.zeros_like(data.y)
+    if (
+        not pilot.is_constant
+    ):  # predictions of noise would spread each target to the working responses of other folds
+        if len(rows) < len(data):
+            values = pilot.fold_predictions(data.sets).ensemble
+        values[rows] = best_average(pilot.trials, pilot.evaluation).values.mean(axis=0)
     working, weights = data.fit_loss.working_response(data.y, values, data.weights)
     return replace(data, working=working, working_weights=weights)
 

@@ -405,6 +405,13 @@ def test_small_run_of_a_million_strings(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.zarr"))
 
 
+def test_studies_of_groups_and_losses(tmp_path: Path) -> None:
+    groups = run("studies_groups.py", output=tmp_path / "groups.json")
+    assert 0 <= groups["pairs, and stress"]["level"]["group_test"] <= 1
+    losses = run("studies_losses.py", output=tmp_path / "losses.json")
+    assert losses["five stages"]["losses"][0] < losses["five stages"]["losses"][2]
+
+
 def test_missing_data_file_raises_with_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DKDIST_DATA", str(tmp_path))
     script, log = FOLDER / "papers/cats_dogs.py", tmp_path / "log.txt"
