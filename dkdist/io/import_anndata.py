@@ -6,7 +6,8 @@ import os
 from typing import Any
 
 from dkdist.io.import_sets import import_sets
-from dkdist.io.readers.annotated_files import AnnotatedReader
+from dkdist.io.readers.annotated_files import AnnotatedReader, IndexedAnnotated
+from dkdist.io.readers.sources import source_errors
 from dkdist.io.set_store import SetStore
 
 
@@ -75,8 +76,13 @@ def import_anndata(
     (array(['b', 'a'], dtype='<U1'), array([2, 1]), array([50, 60]))
     """
     reader = AnnotatedReader(set_key, obsm, layer, columns, targets)
-    if isinstance(data, (list, tuple)):
-        sources = list(data)
-    else:
-        sources = [os.fspath(data) if isinstance(data, os.PathLike) else data]
+    sources = [_as_source(item, reader) for item in (data if isinstance(data, (list, tuple)) else [data])]
     return import_sets(store, sources, reader, overwrite=overwrite, verbose=verbose)
+
+
+def _as_source(data: Any, reader: AnnotatedReader) -> Any:
+    """Return a path, or an object after its first pass: backed objects cannot be sent to workers, but files can."""
+    if isinstance(data, (str, os.PathLike)):
+        return os.fspath(data)
+    with source_errors(data):
+        return IndexedAnnotated.of(data, reader)
