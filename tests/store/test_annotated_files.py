@@ -8,6 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 import dkdist as dk
+from dkdist.cli import main
+from dkdist.io import import_anndata
 from dkdist.io.readers import annotated_files, gathered_rows
 from dkdist.io.readers.annotated_files import AnnotatedReader
 
@@ -117,6 +119,47 @@ def test_sets_of_every_matrix_equal_groups_of_pandas(kind, how, paths, tmp_path,
     }[kind]()
     sets = dk.import_anndata(source, tmp_path / "s.zarr", "donor", targets=["age", "site"], **how).load()
     require_equal_groups(sets, *frame_by_anndata(paths["h5ad"], **how))
+
+
+@pytest.mark.parametrize("kind", ["h5ad", "zarr", "backed", "lazy"])
+def test_lazy_sets_read_blocks_and_equal_groups_of_pandas(kind, paths, small_blocks, monkeypatch):
+    import anndata
+
+    source = {
+        "h5ad": lambda: paths["h5ad"],
+        "zarr": lambda: str(paths["zarr"]),
+        "backed": lambda: anndata.read_h5ad(paths["h5ad"], backed="r"),
+        "lazy": lambda: anndata.experimental.read_lazy(paths["h5ad"]),
+    }[kind]()
+    monkeypatch.setattr(import_anndata, "CHUNK_BYTES", 500)
+    for how in ({"columns": ["g6", "g2"]}, {"layer": "dense"}, {"obsm": "X_pca"}):
+        sets = dk.open_anndata(source, "donor", targets=["age", "site"], **how)
+        assert isinstance(sets, dk.LazySets)
+        frame, obs = frame_by_anndata(paths["h5ad"], **how)
+        require_equal_groups(sets.load(), frame, obs)
+        rows = dk.MomentEmbedding(degree=2).fit(sets).transform(sets)
+        expected = dk.MomentEmbedding(degree=2).fit_transform(sets.load())
+        np.testing.assert_array_equal(rows.compute(), expected)
+        order = np.array([3, 0, 4])
+        np.testing.assert_array_equal(sets[order].load().points, sets.load()[order].points)
+
+
+def test_lazy_sets_of_a_view_hold_its_cells(paths):
+    import anndata
+
+    backed = anndata.read_h5ad(paths["h5ad"], backed="r")
+    chosen = np.arange(N_CELLS) % 3 > 0
+    sets = dk.open_anndata(backed[chosen], "donor", targets=["age", "site"]).load()
+    frame, obs = frame_by_anndata(paths["h5ad"])
+    require_equal_groups(sets, frame[chosen], obs[chosen])
+
+
+def test_lazy_values_that_are_not_finite_are_refused_when_read():
+    sets = dk.open_anndata(in_place_of_anndata(X=with_value(np.nan)), "donor")
+    with pytest.raises(ValueError, match="finite"):
+        sets.load()
+    with pytest.raises(ValueError, match="has no column 'patient'"):
+        dk.open_anndata(in_place_of_anndata(), "patient")
 
 
 def test_a_view_of_a_backed_object_imports_its_cells_and_its_obs(paths, tmp_path, small_blocks):
@@ -275,3 +318,16 @@ def test_blocks_hold_the_stated_bytes():
     assert matrix.block_rows * 30 * (8 + 4) <= annotated_files.BLOCK_BYTES < (matrix.block_rows + 1) * 30 * 12
     Wide.chunks = (10_000, 30)
     assert matrix.block_rows % 10_000 == 0
+
+
+def test_the_command_line_imports_h5ad_files(paths, tmp_path, capsys):
+    command = ["import", str(paths["h5ad"]), str(tmp_path / "s.zarr"), "--target", "age,site"]
+    assert main([*command, "--set-id", "donor", "--layer", "dense", "--points", "g6,g2"]) == 0
+    sets = dk.open_sets(tmp_path / "s.zarr").load()
+    require_equal_groups(sets, *frame_by_anndata(paths["h5ad"], layer="dense", columns=["g6", "g2"]))
+    assert main([*command, "--overwrite"]) == 2
+    assert "an h5ad file requires --set-id COLUMN" in capsys.readouterr().err
+    assert main([*command, "--overwrite", "--set-id", "donor", "--sort"]) == 2
+    assert "--sort applies to tables only" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="for h5ad files use import_anndata"):
+        dk.import_sets(tmp_path / "t.zarr", paths["h5ad"])

@@ -40,7 +40,6 @@ from dkdist.sets.origins import fits_float32, infer_origin
 
 Codes = NDArray[np.int32]
 
-SUFFIXES = (".h5ad",)
 BLOCK_BYTES = (
     2**25
 )  # one read of the matrix: larger than chunks of files; tests/store/test_annotated_files.py
@@ -266,6 +265,34 @@ class IndexedAnnotated:
     def _form(self, like: Rows) -> Form:
         targets = {name: values[:0] for name, values in self.targets.items()}
         return form_of(SampleSets(like.points, [0]), as_columns(targets, self.ids[:0], 0))
+
+
+class GroupedRows:
+    """Points (T, d) of annotated data in the order of the sets, read by slices of rows."""
+
+    ndim = 2
+
+    def __init__(self, indexed: IndexedAnnotated) -> None:
+        self._indexed = indexed
+        n_unused = int((indexed.codes < 0).sum())
+        self._rows = np.argsort(indexed.codes, kind="stable")[n_unused:]
+        with indexed._matrix() as matrix:
+            self.names, self.dtype = tuple(matrix.names), matrix.like().points.dtype
+        self.shape = len(self._rows), len(self.names)
+
+    def __getitem__(self, key: tuple[slice, slice]) -> Array:
+        rows = self._rows[key[0]]
+        result, order = np.empty((len(rows), self.shape[1]), self.dtype), np.argsort(rows)
+        with self._indexed._matrix() as matrix:
+            done = 0
+            while done < len(rows):
+                start = rows[order[done]]
+                end = int(np.searchsorted(rows, start + matrix.block_rows, sorter=order))
+                used = order[done:end]
+                block = matrix.rows(int(start), int(rows[used[-1]]) + 1)
+                result[used] = block[rows[used] - start]
+                done = end
+        return result[:, key[1]]
 
 
 @dataclass(frozen=True)
