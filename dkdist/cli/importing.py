@@ -50,6 +50,8 @@ KIND_LABELS = {
     "annotated": "an h5ad file",
 }
 
+PLURALS = {"table": "tables", "array": "arrays", "annotated": "h5ad files", "hdf5": "HDF5 files"}
+
 
 def _kind_name(kind: str) -> str:
     return KIND_LABELS.get(kind, f"a {kind} file")
@@ -218,5 +220,5 @@ def _check_kind_options(args: Namespace, kind: str, path: Path) -> None:
     """Raise for options that do not apply to files of this kind."""
     for name, (option, kinds) in KINDS_BY_OPTION.items():
         if getattr(args, name) and kind not in kinds:
-            valid = " and ".join(f"{k}s" if k in ("table", "array") else f"{k} files" for k in kinds)
+            valid = " and ".join(PLURALS.get(k, f"{k} files") for k in kinds)
             raise ValueError(f"{option} applies to {valid} only; {path} is {_kind_name(kind)}. Omit it")

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from dkdist._runtime.lazy_rows import lazy_array
+from dkdist._utils.validation import check_bool, check_verbose
 from dkdist.io.array_sets import ArraySets
 from dkdist.io.import_sets import import_sets
 from dkdist.io.lazy_sets import LazySets
@@ -81,6 +82,8 @@ def import_anndata(
     >>> sets.ids, sets.sizes, sets.targets["age"]
     (array(['b', 'a'], dtype='<U1'), array([2, 1]), array([50, 60]))
     """
+    check_bool("overwrite", overwrite)
+    check_verbose(verbose)
     reader = AnnotatedReader(set_key, obsm, layer, columns, targets)
     sources = [_as_source(item, reader) for item in (data if isinstance(data, (list, tuple)) else [data])]
     return import_sets(store, sources, reader, overwrite=overwrite, verbose=verbose)
