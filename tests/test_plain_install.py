@@ -9,7 +9,8 @@ import sys
 PROGRAM = """
 import sys, tempfile
 
-EXTRAS = "pyarrow pandas polars matplotlib anndata h5py uproot flowutils laspy ot rapidfuzz faiss shtab obstore s3fs bokeh torch".split()
+EXTRAS = "pyarrow pandas polars matplotlib anndata laspy ot rapidfuzz faiss shtab obstore s3fs bokeh torch".split()
+EXTRAS += "h5py uproot flowutils".split()
 
 class Hidden:
     def __init__(self, finder):

@@ -63,12 +63,13 @@ def import_anndata(
 
     Notes
     -----
-    Only the used columns of ``obs`` are read, then blocks of 32 MiB of the matrix, once and in the order of the file,
-    dense or sparse (CSR). If the observations of a set are not adjacent, they are sorted in memory up to 256 MiB, and
-    otherwise in temporary files as large as the points (in ``TMPDIR``). Memory: about 60 bytes for each observation, the
-    ids and targets of all sets, a few blocks, and the rows of one temporary file: 256 MiB, or 1/256 of the points. A CSC
-    matrix is stored by columns, and the selected columns are read at once. A backed object is read from its file, so its matrix must not have been changed
-    in memory; ``obs`` may have been, and it may be a view. A single file is read by one task.
+    Only the used columns of ``obs`` are read, then blocks of 32 MiB of the matrix, once and in the order of the
+    file, dense or sparse (CSR). If the observations of a set are not adjacent, they are sorted in memory up to 256
+    MiB, and otherwise in temporary files as large as the points (in ``TMPDIR``). Memory: about 60 bytes for each
+    observation, the ids and targets of all sets, a few blocks, and the rows of one temporary file: 256 MiB, or
+    1/256 of the points. A CSC matrix is stored by columns, and the selected columns are read at once. A backed
+    object is read from its file, so its matrix must not have been changed in memory; ``obs`` may have been, and it
+    may be a view. A single file is read by one task.
 
     Examples
     --------
