@@ -1,5 +1,6 @@
 """Import of AnnData: values equal those that anndata reads and pandas groups, for any order of the cells."""
 
+import pickle
 import types
 
 import numpy as np
@@ -11,7 +12,7 @@ import dkdist as dk
 from dkdist.cli import main
 from dkdist.io import import_anndata
 from dkdist.io.readers import annotated_files, gathered_rows
-from dkdist.io.readers.annotated_files import AnnotatedReader
+from dkdist.io.readers.annotated_files import AnnotatedReader, IndexedAnnotated
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of anndata itself
 
@@ -174,6 +175,18 @@ def test_a_view_of_a_backed_object_imports_its_cells_and_its_obs(paths, tmp_path
     frame, obs = frame_by_anndata(paths["h5ad"], columns=["g4", "g0"])
     obs["age"] *= 2
     require_equal_groups(sets, frame[chosen], obs[chosen])
+
+
+def test_backed_objects_can_be_sent_to_workers(paths):
+    import anndata
+
+    backed = anndata.read_h5ad(paths["h5ad"], backed="r")
+    for how in ({}, {"layer": "dense"}, {"obsm": "X_pca"}):
+        indexed = pickle.loads(pickle.dumps(IndexedAnnotated.of(backed, AnnotatedReader("donor", **how))))
+        points = np.concatenate([sets.points for sets, _, _ in indexed.batches()])
+        frame, obs = frame_by_anndata(paths["h5ad"], **how)
+        groups = [rows for _, rows in frame.groupby(obs["donor"].astype(str), sort=False)]
+        np.testing.assert_allclose(points, np.concatenate(groups), rtol=1e-6)
 
 
 def test_several_files_are_one_store(paths, tmp_path):

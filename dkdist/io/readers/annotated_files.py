@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -201,9 +202,15 @@ class IndexedAnnotated:
                 obs = obs[[*obs.columns] if missing else reader.obs_columns].to_memory()
             groups, targets = group_observations(obs, reader.set_key, reader.targets)
         codes = np.repeat(groups.runs, groups.lengths).astype(np.int32)
-        if getattr(source, "isbacked", False) and reader.obsm is None and reader.layer is None:
-            codes = _rows_of_file(source, codes)
-            source = os.fspath(source.filename)
+        if getattr(source, "isbacked", False):  # cannot be sent to workers
+            if reader.obsm is None and reader.layer is None:
+                codes = _rows_of_file(source, codes)
+                source = os.fspath(source.filename)
+            else:  # AnnData has read these matrices
+                obsm, layers = dict(source.obsm), dict(source.layers)
+                source = SimpleNamespace(
+                    obs=None, X=None, obsm=obsm, layers=layers, var_names=list(source.var_names)
+                )
         return cls(source, reader, codes, np.diff(groups.offsets), groups.ids, targets)
 
     def __repr__(self) -> str:
