@@ -150,5 +150,5 @@ def _as_source(data: Any, reader: AnnotatedReader) -> Any:
     """Return a path, or an object after its first pass: backed objects cannot be sent to workers, but files can."""
     if isinstance(data, (str, os.PathLike)):
         return os.fspath(data)
-    with source_errors(data):
+    with source_errors(type(data).__name__):
         return IndexedAnnotated.of(data, reader)

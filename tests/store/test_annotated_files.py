@@ -265,6 +265,18 @@ def test_float64_far_from_zero_keeps_its_differences(tmp_path, small_blocks):
     np.testing.assert_allclose(sets.points, np.concatenate(grouped), rtol=0, atol=1e-6)
 
 
+def test_one_column_of_small_integers_is_no_text(tmp_path):
+    counts = np.random.default_rng(0).integers(0, 9, (N_CELLS, 8)).astype("u2")
+    adata = in_place_of_anndata(X=sp.csr_matrix(counts))
+    for sets in (
+        dk.import_anndata(adata, tmp_path / "s.zarr", "donor", columns="g2"),
+        dk.open_anndata(adata, "donor", columns="g2"),
+    ):
+        groups = [counts[adata.obs["donor"] == key, 2] for key in sets.ids]
+        np.testing.assert_array_equal(sets.load().points.ravel(), np.concatenate(groups))
+        assert sets.points_dtype == np.float32
+
+
 def test_targets_of_a_frame_are_joined_by_id(tmp_path):
     outcome = pd.Series([4, 3, 2, 1, 0], index=["d4", "d3", "d2", "d1", "d0"], name="outcome")
     sets = dk.import_anndata(in_place_of_anndata(), tmp_path / "s.zarr", "donor", targets=outcome)
@@ -283,6 +295,8 @@ def with_value(value, row=7):
         ({}, {"set_key": "patient"}, "adata.obs has no column 'patient'; its columns are donor, age"),
         ({}, {"targets": ["stage"]}, "adata.obs has no column 'stage'"),
         ({}, {"columns": ["CD3"]}, "must have one column 'CD3'; got 0. Its columns are g0, g1"),
+        ({}, {"columns": []}, "columns must name at least one column; got none"),
+        ({}, {"columns": 5}, "columns must be column names; got 5"),
         ({}, {"layer": "raw"}, "adata.layers has no 'raw'; its entries are csc, dense, integers"),
         ({}, {"layer": "dense", "obsm": "X_pca"}, "obsm and layer must not both be set"),
         ({"X": None}, {}, "adata.X is None. Select a matrix"),

@@ -214,7 +214,7 @@ class IndexedAnnotated:
         return cls(source, reader, codes, np.diff(groups.offsets), groups.ids, targets)
 
     def __repr__(self) -> str:
-        return str(self.source)
+        return self.source if isinstance(self.source, str) else type(self.source).__name__
 
     def outline(self) -> Outline:
         """Return sizes, ids, form, names, and the origin that some rows suggest."""
@@ -337,12 +337,17 @@ class _Matrix:
 
     def like(self) -> Rows:
         """Return an empty buffer with the dtype of the points."""
-        return Rows.empty(0, len(self.names), np.result_type(np.float32, self.matrix.dtype), False)
+        return Rows.empty(0, len(self.names), self.dtype, False)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """A floating dtype: small integers would be codes of strings."""
+        return np.result_type(np.float32, self.matrix.dtype)
 
     def rows(self, start: int, stop: int) -> Array:
         """Read rows start .. stop - 1 (n, d)."""
         values = dense_columns(_computed(self.matrix[start:stop]), self.positions)
-        return values.astype(np.float32) if values.dtype.kind == "b" else values
+        return values.astype(self.dtype, copy=False)
 
     def sample(self) -> F64:
         """Return finite rows at some places."""
