@@ -104,7 +104,12 @@ from .io import (
 from .io import (
     write_sets as write_sets,
 )
-from .io.import_anndata import import_anndata as import_anndata
+from .io.import_anndata import (
+    import_anndata as import_anndata,
+)
+from .io.import_anndata import (
+    open_anndata as open_anndata,
+)
 from .io.import_frame import import_frame as import_frame
 from .io.import_sets import import_sets as import_sets
 from .io.maintenance import compact as compact

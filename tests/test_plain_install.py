@@ -10,6 +10,7 @@ PROGRAM = """
 import sys, tempfile
 
 EXTRAS = "pyarrow pandas polars matplotlib anndata laspy ot rapidfuzz faiss shtab obstore s3fs bokeh torch".split()
+EXTRAS += "h5py uproot flowutils".split()
 
 class Hidden:
     def __init__(self, finder):

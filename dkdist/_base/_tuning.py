@@ -5,6 +5,9 @@
 MAX_SAMPLE_SETS = 256
 MAX_SAMPLE_POINTS = 2**22
 N_SAMPLE_RUNS = 8  # runs of consecutive sets; fewer runs read fewer blocks but may miss parts of the data
+# float64 points at a time for moments of sampled sets, bounded because there are three copies: 2^21 points of 30
+# dimensions took 1.2 GB (python benchmarks/studies_ondisk.py, 2 cores of an AMD EPYC, 2026-11)
+MOMENTS_BYTES = 2**25
 N_PAIRED_POINTS = 1024  # points of the median heuristic, in 500,000 pairs (tests/base/test_medians.py)
 
 # Pooled samples of points for quantiles. With 65,536 points the fraction below the median has a standard error of

@@ -18,12 +18,13 @@ with the effective sample size (sum w)^2 / sum w^2 for n_i if points are weighte
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist._base._tuning import MAX_POOLED_POINTS, MAX_POOLED_VALUES, MIN_POOLED_POINTS
+from dkdist._base._tuning import MAX_POOLED_POINTS, MAX_POOLED_VALUES, MIN_POOLED_POINTS, MOMENTS_BYTES
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import sample_points, weight_totals
@@ -169,6 +170,19 @@ def _sort_by_value(x: F64, w: F64) -> tuple[F64, F64]:
 
 def moments(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64, F64]:
     """Return mean and variance (n_sets, d) of each set, and effective sizes (n_sets,)."""
+    rows = max(1, MOMENTS_BYTES // (8 * points.shape[1]))
+    firsts = np.arange(0, max(1, len(points)), rows)
+    cuts = np.unique(np.searchsorted(offsets, firsts, side="right") - 1)
+    parts = []
+    for a, b in itertools.pairwise([*cuts.tolist(), len(offsets) - 1]):
+        part = slice(offsets[a], offsets[b])
+        part_weights = None if weights is None else weights[part]
+        parts.append(_moments_of_sets(points[part], offsets[a : b + 1] - offsets[a], part_weights))
+    mean, variance, effective = zip(*parts, strict=True)
+    return np.concatenate(mean), np.concatenate(variance), np.concatenate(effective)
+
+
+def _moments_of_sets(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64, F64]:
     starts, x = offsets[:-1], points.astype(np.float64)
     sizes = np.diff(offsets).astype(np.float64)
     if weights is None:

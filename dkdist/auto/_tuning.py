@@ -63,6 +63,9 @@ MIN_RELATIVE_GAIN = 1e-3  # smallest reduction of the loss for which a member is
 
 # Size of the samples for fitting representations: limits time and memory (python benchmarks/automatic_seconds.py).
 MAX_FIT_SETS, MAX_FIT_POINTS = 512, 2**21
+# More than 256 sets are fitted on only up to 2^25 coordinates, 128 MiB in each of several copies
+# (python benchmarks/studies_ondisk.py, 1,000 sets of 5,000 points in 30 dimensions, 2 cores, 2026-11).
+MAX_FIT_COORDINATES, MIN_BOUNDED_SETS = 2**25, 256
 MAX_FIT_STRINGS = 2**12  # frequent n-grams need more strings; larger fits count the n-grams of all strings
 MAX_BACKGROUND_SETS, MAX_BACKGROUND_POINTS = 16, 512  # stored in the model for explanations by dimension
 # Landmarks m of large collections: accuracy against n m^2 operations. Mixtures with 256, 384, 512 and 768 landmarks,

@@ -31,6 +31,7 @@ from dkdist.auto._tuning import (
     BENCHMARK_ROWS,
     MAX_BACKGROUND_POINTS,
     MAX_BACKGROUND_SETS,
+    MAX_FIT_COORDINATES,
     MAX_FIT_POINTS,
     MAX_FIT_SETS,
     MAX_FIT_STRINGS,
@@ -38,6 +39,7 @@ from dkdist.auto._tuning import (
     MAX_SELECTION_SETS,
     MAX_STREAMED_MEMBERS,
     MAX_STREAMED_SETS,
+    MIN_BOUNDED_SETS,
     MIN_QUADRATIC_GAIN,
     MIN_TRIMMED_LANDMARKS,
     N_LANDMARKS,
@@ -482,7 +484,9 @@ def _fit_kernel_member(trial: Trial, share: float, rows: Rows, data: TrainingDat
 
 def _sample_size(sets: Sets) -> int:
     max_sets = MAX_FIT_STRINGS if _has_symbols(sets) else MAX_FIT_SETS
-    return int(np.clip(MAX_FIT_POINTS // max(1, sets.n_points // len(sets)), 16, max_sets))
+    set_points = max(1, sets.n_points // len(sets))
+    bounded_sets = max(MIN_BOUNDED_SETS, MAX_FIT_COORDINATES // (set_points * sets.n_dims))
+    return int(np.clip(MAX_FIT_POINTS // set_points, 16, min(max_sets, bounded_sets)))
 
 
 def _has_symbols(sets: Sets) -> bool:

@@ -20,8 +20,10 @@ from dkdist.io.readers.kinds import DEFAULT_READERS, KINDS, SUFFIXES, kind_of, r
 from dkdist.io.readers.sources import LOG
 
 KINDS_BY_OPTION = {
-    "set_id": ("--set-id", ("table",)),
-    "points": ("--points", ("table", "cytometry", "lidar", "hdf5")),
+    "set_id": ("--set-id", ("table", "annotated")),
+    "obsm": ("--obsm", ("annotated",)),
+    "layer": ("--layer", ("annotated",)),
+    "points": ("--points", ("table", "cytometry", "lidar", "hdf5", "annotated")),
     "data_set": ("--data-set", ("cytometry",)),
     "compensate": ("--compensate", ("cytometry",)),
     "transform": ("--transform", ("cytometry",)),
@@ -37,7 +39,7 @@ KINDS_BY_OPTION = {
     "values": ("--values", ("array",)),
     "offsets": ("--offsets", ("array",)),
     "weight": ("--weight", ("table", "array")),
-    "targets": ("--target", ("table", "array")),
+    "targets": ("--target", ("table", "array", "annotated")),
 }
 KIND_LABELS = {
     "table": "a table",
@@ -45,7 +47,10 @@ KIND_LABELS = {
     "cytometry": "an FCS file",
     "lidar": "a LAS file",
     "hdf5": "an HDF5 file",
+    "annotated": "an h5ad file",
 }
+
+PLURALS = {"table": "tables", "array": "arrays", "annotated": "h5ad files", "hdf5": "HDF5 files"}
 
 
 def _kind_name(kind: str) -> str:
@@ -136,7 +141,9 @@ def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
 
 def _with_text_ids(reader: Any, path: Path, ids: Any) -> Any:
     """Return the reader, with ids of CSV files read as text if the ids of the store are text."""
-    if ids is None or ids.dtype.kind != "U" or not find_table_files(path).is_csv:
+    if ids is None or ids.dtype.kind != "U" or not hasattr(reader, "text"):
+        return reader
+    if not find_table_files(path).is_csv:
         return reader
     return replace(reader, text=(*reader.text, reader.set_id))
 
@@ -190,6 +197,14 @@ def _build_reader(args: Namespace, sources: Sequence[Path]) -> Any:
         return DEFAULT_READERS["lidar"](points, args.id_parts or 1)
     if kinds[0] == "hdf5":
         return DEFAULT_READERS["hdf5"](points or "features", args.id_parts or 1)
+    if kinds[0] == "annotated":
+        from dkdist.io.readers.annotated_files import AnnotatedReader
+
+        if args.set_id is None:
+            raise ValueError(
+                "an h5ad file requires --set-id COLUMN, the column of obs with the set of each cell"
+            )
+        return AnnotatedReader(args.set_id, args.obsm, args.layer, points, targets)
     if kinds[0] not in KINDS:
         return reader_of(kinds[0])
     if args.set_id is None:
@@ -205,5 +220,5 @@ def _check_kind_options(args: Namespace, kind: str, path: Path) -> None:
     """Raise for options that do not apply to files of this kind."""
     for name, (option, kinds) in KINDS_BY_OPTION.items():
         if getattr(args, name) and kind not in kinds:
-            valid = " and ".join(f"{k}s" if k in ("table", "array") else f"{k} files" for k in kinds)
+            valid = " and ".join(PLURALS.get(k, f"{k} files") for k in kinds)
             raise ValueError(f"{option} applies to {valid} only; {path} is {_kind_name(kind)}. Omit it")

@@ -177,7 +177,7 @@ def _add_import(commands: Any) -> None:
         help="offset per dimension, subtracted from values far from zero (default: derived from all sources)",
     )  # fmt: skip
     table = command.add_argument_group("tables")
-    table.add_argument("--set-id", metavar="COLUMN", help="column with the set of each point")
+    table.add_argument("--set-id", metavar="COLUMN", help="column with the set of each point (h5ad: of obs)")
     table.add_argument(
         "--missing-targets", choices=("raise", "drop"),
         help="raise an error for sets without a target, or drop them (default: raise)",
@@ -200,6 +200,11 @@ def _add_import(commands: Any) -> None:
         "--text", nargs="+", default=[], metavar="COLUMN",
         help="columns of a CSV file to read as text, even if they look like numbers",
     )  # fmt: skip
+    annotated = command.add_argument_group("h5ad files")
+    annotated.add_argument(
+        "--obsm", metavar="NAME", help="matrix of obsm to read, such as X_pca (default: X)"
+    )
+    annotated.add_argument("--layer", metavar="NAME", help="layer to read (default: X)")
     arrays = command.add_argument_group("arrays")
     arrays.add_argument("--values", metavar="NAME", help="array of the points (default: values)")
     arrays.add_argument("--offsets", metavar="NAME", help="array of the offsets of sets (default: offsets)")

@@ -103,6 +103,8 @@ def select_columns(matrix: Any, names: list[str], columns: Any, what: str) -> tu
         raise SampleSetError(f"{what} is None. Select a matrix with obsm or layer.")
     if columns is not None:
         selected_names = as_column_names("columns", columns)
+        if not selected_names:
+            raise ValueError("columns must name at least one column; got none.")
         return np.array([_column_position(name, names, what) for name in selected_names]), selected_names
     if is_sparse(matrix) and len(names) > MAX_DENSE_COLUMNS:
         raise SampleSetError(

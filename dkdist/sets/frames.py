@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -427,7 +427,7 @@ def _choose_coordinates(
 
 def as_column_names(what: str, value: Any) -> list[str]:
     """Convert a name or a sequence of names to a list; raises TypeError for anything else."""
-    names = [value] if isinstance(value, str) else list(value)
+    names = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
     if not all(isinstance(name, str) for name in names):
         raise TypeError(f"{what} must be column names; got {value!r:.200}.")
     return names

@@ -105,7 +105,7 @@ for name, collection in (("as measured", sets), ("centred", centred)):
     print(f"{name:12} accuracy on new batches {scores.mean():.2f}")
 
 # %%
-# ``SetClassifier`` chooses the representation itself. ``groups=batch`` lets its outer folds hold out whole batches:
+# ``SetClassifier`` chooses the representation itself. With ``groups=batch`` its outer folds hold out whole batches:
 
 model = dk.SetClassifier(random_state=0)
 model.fit(centred, group, groups=batch)

@@ -49,10 +49,22 @@ def test_restart_takes_a_fraction_of_the_remaining_time() -> None:
         assert part.remaining <= part.seconds
 
 
-@pytest.mark.parametrize(("n_points", "expected"), [(2**13, 256), (2**20, 16), (3, MAX_FIT_SETS)])
-def test_sample_size_is_limited_by_number_of_points(n_points: int, expected: int) -> None:
-    """1,000 sets with n_points points each: at most 2^21 points in all, and at least 16 sets."""
-    sets = MagicMock(n_points=1000 * n_points, alphabet=None, points_dtype=np.dtype(np.float32))
+@pytest.mark.parametrize(
+    ("n_points", "n_dims", "expected"),
+    [
+        (2**13, 2, 256),
+        (2**20, 2, 16),
+        (3, 2, MAX_FIT_SETS),
+        (2**12, 2**5, 256),
+        (2**12, 20, 409),
+        (2**8, 2**9, 256),
+    ],
+)
+def test_sample_size_is_limited_by_number_of_points(n_points: int, n_dims: int, expected: int) -> None:
+    """1,000 sets: at most 2^21 points, 2^25 coordinates in more than 256 sets, and at least 16 sets."""
+    sets = MagicMock(
+        n_points=1000 * n_points, n_dims=n_dims, alphabet=None, points_dtype=np.dtype(np.float32)
+    )
     sets.__len__.return_value = 1000
     assert _sample_size(sets) == expected
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
+from dkdist._base import sampling
 from dkdist._base.sampling import median_distance, moments, scott_bandwidth
 
 
@@ -84,3 +85,16 @@ def test_median_distance_is_robust_to_an_outlier():
     expected = median_distance(x)
     x[7] = 1e10
     assert median_distance(x) == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_moments_do_not_depend_on_the_points_computed_at_a_time(weighted, monkeypatch):
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 40, 50))])
+    points = rng.normal(5, 1, (offsets[-1], 3)).astype(np.float32)
+    weights = rng.random(len(points)).astype(np.float32) if weighted else None
+    whole = moments(points, offsets, weights)
+    for n_bytes in (1, 1000, 5000):
+        monkeypatch.setattr(sampling, "MOMENTS_BYTES", n_bytes)
+        for values, expected in zip(moments(points, offsets, weights), whole, strict=True):
+            np.testing.assert_array_equal(values, expected)

@@ -475,3 +475,12 @@ def test_rotation_candidates_are_more_accurate_on_rotated_solids(tmp_path: Path)
     row = run("rotations.py", output=tmp_path / "rotations.json")["solids 0"]
     accuracy = {name: value for name, (value, _) in row.items()}
     assert min(accuracy["with"], accuracy["by name"]) > accuracy["without"] + 0.1
+
+
+@pytest.mark.parametrize("options", [[], ["--layout", "csr", "--backed"]], ids=str)
+def test_studies_on_disk_prints_seconds_and_memory(options: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("anndata", reason="anndata is not installed: pip install 'dkdist[single-cell]'")
+    figures = run("studies_ondisk.py", *options, output=tmp_path / "ondisk.json")
+    assert (figures["sets"], figures["points"], figures["dimensions"]) == (20, 1000, 4)
+    assert 0 < figures["import_seconds"] <= figures["total_seconds"]
+    assert 0 < figures["import_peak_mb"] <= figures["peak_mb"]

@@ -268,7 +268,7 @@ def test_a_three_dimensional_array_is_sets_of_equal_size(save, tmp_path, monkeyp
         ({"w": np.zeros(4)}, ["--weight", "w"], "must have one weight for each"),
         ({"label": np.array([{}], dtype=object)}, [], "without Python objects"),
         ({"values": np.full((SIZES.sum(), 2), np.nan)}, [], "sets 0 to 39 of"),
-        ({}, ["--set-id", "x"], "--set-id applies to tables only"),
+        ({}, ["--set-id", "x"], "--set-id applies to tables and h5ad files only"),
     ],
 )
 def test_invalid_arrays_are_named(changes, options, message, tmp_path, capsys):

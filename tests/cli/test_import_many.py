@@ -96,7 +96,7 @@ def test_incompatible_files_are_refused(tmp_path, capsys):
         ([*files, str(tmp_path / "a.npy"), store], "sources must be of one kind"),
         ([str(tmp_path / "absent*.csv"), store], "does not exist"),
         ([str(tmp_path / "absent*.csv"), store, "--append", "--progress"], "does not exist"),
-        ([str(tmp_path), store, "--set-id", "bag"], "--set-id applies to tables only"),
+        ([str(tmp_path), store, "--set-id", "bag"], "--set-id applies to tables and h5ad files only"),
         ([*files, files[0], store, *USUAL_OPTIONS], f"sources must be unique; got {files[0]} twice"),
         (
             [files[0], store, *USUAL_OPTIONS, "--append", "--progress"],

@@ -223,6 +223,23 @@ CALLS: dict[str, Call] = {
         lambda **a: dk.import_frame(PLACE / "d.zarr", overwrite=True, **a).load().points,
         {"frame": FRAME, "set_id": "donor", "points": ["a", "b"], "targets": None, "weights": None},
     ),
+    "open_anndata": Call(
+        lambda **a: (
+            dk.open_anndata(
+                SimpleNamespace(
+                    obs=FRAME,
+                    X=None,
+                    var_names=["a", "b"],
+                    obsm={},
+                    layers={"raw": FRAME[["a", "b"]].to_numpy()},
+                ),
+                **a,
+            )
+            .load()
+            .points
+        ),
+        {"set_key": "donor", "columns": ["a", "b"], "targets": None, "layer": "raw", "obsm": None},
+    ),
     "import_anndata": Call(
         lambda **a: (
             dk.import_anndata(

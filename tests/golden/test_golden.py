@@ -34,6 +34,7 @@ WITHOUT_CASES = {
     "StoreFormatError": "an error; tests/places/test_refusals.py",
     "as_sets": "gives the results of arrays in memory; tests/inputs",
     "import_anndata": "compared with anndata and pandas in tests/store/test_annotated_files.py",
+    "open_anndata": "compared with anndata and pandas in tests/store/test_annotated_files.py",
     "NestedReader": "compared with awkward and pyarrow in tests/store/test_nested_files.py",
     "HDF5Reader": "compared with h5py in tests/store/test_tile_features.py",
     "LazySets": "made by as_sets; tests/inputs",

@@ -1,5 +1,6 @@
 """Import of AnnData: values equal those that anndata reads and pandas groups, for any order of the cells."""
 
+import pickle
 import types
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 import dkdist as dk
+from dkdist.cli import main
+from dkdist.io import import_anndata
 from dkdist.io.readers import annotated_files, gathered_rows
-from dkdist.io.readers.annotated_files import AnnotatedReader
+from dkdist.io.readers.annotated_files import AnnotatedReader, IndexedAnnotated
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of anndata itself
 
@@ -119,6 +122,47 @@ def test_sets_of_every_matrix_equal_groups_of_pandas(kind, how, paths, tmp_path,
     require_equal_groups(sets, *frame_by_anndata(paths["h5ad"], **how))
 
 
+@pytest.mark.parametrize("kind", ["h5ad", "zarr", "backed", "lazy"])
+def test_lazy_sets_read_blocks_and_equal_groups_of_pandas(kind, paths, small_blocks, monkeypatch):
+    import anndata
+
+    source = {
+        "h5ad": lambda: paths["h5ad"],
+        "zarr": lambda: str(paths["zarr"]),
+        "backed": lambda: anndata.read_h5ad(paths["h5ad"], backed="r"),
+        "lazy": lambda: anndata.experimental.read_lazy(paths["h5ad"]),
+    }[kind]()
+    monkeypatch.setattr(import_anndata, "CHUNK_BYTES", 500)
+    for how in ({"columns": ["g6", "g2"]}, {"layer": "dense"}, {"obsm": "X_pca"}):
+        sets = dk.open_anndata(source, "donor", targets=["age", "site"], **how)
+        assert isinstance(sets, dk.LazySets)
+        frame, obs = frame_by_anndata(paths["h5ad"], **how)
+        require_equal_groups(sets.load(), frame, obs)
+        rows = dk.MomentEmbedding(degree=2).fit(sets).transform(sets)
+        expected = dk.MomentEmbedding(degree=2).fit_transform(sets.load())
+        np.testing.assert_array_equal(rows.compute(), expected)
+        order = np.array([3, 0, 4])
+        np.testing.assert_array_equal(sets[order].load().points, sets.load()[order].points)
+
+
+def test_lazy_sets_of_a_view_hold_its_cells(paths):
+    import anndata
+
+    backed = anndata.read_h5ad(paths["h5ad"], backed="r")
+    chosen = np.arange(N_CELLS) % 3 > 0
+    sets = dk.open_anndata(backed[chosen], "donor", targets=["age", "site"]).load()
+    frame, obs = frame_by_anndata(paths["h5ad"])
+    require_equal_groups(sets, frame[chosen], obs[chosen])
+
+
+def test_lazy_values_that_are_not_finite_are_refused_when_read():
+    sets = dk.open_anndata(in_place_of_anndata(X=with_value(np.nan)), "donor")
+    with pytest.raises(ValueError, match="finite"):
+        sets.load()
+    with pytest.raises(ValueError, match="has no column 'patient'"):
+        dk.open_anndata(in_place_of_anndata(), "patient")
+
+
 def test_a_view_of_a_backed_object_imports_its_cells_and_its_obs(paths, tmp_path, small_blocks):
     import anndata
 
@@ -131,6 +175,18 @@ def test_a_view_of_a_backed_object_imports_its_cells_and_its_obs(paths, tmp_path
     frame, obs = frame_by_anndata(paths["h5ad"], columns=["g4", "g0"])
     obs["age"] *= 2
     require_equal_groups(sets, frame[chosen], obs[chosen])
+
+
+def test_backed_objects_can_be_sent_to_workers(paths):
+    import anndata
+
+    backed = anndata.read_h5ad(paths["h5ad"], backed="r")
+    for how in ({}, {"layer": "dense"}, {"obsm": "X_pca"}):
+        indexed = pickle.loads(pickle.dumps(IndexedAnnotated.of(backed, AnnotatedReader("donor", **how))))
+        points = np.concatenate([sets.points for sets, _, _ in indexed.batches()])
+        frame, obs = frame_by_anndata(paths["h5ad"], **how)
+        groups = [rows for _, rows in frame.groupby(obs["donor"].astype(str), sort=False)]
+        np.testing.assert_allclose(points, np.concatenate(groups), rtol=1e-6)
 
 
 def test_several_files_are_one_store(paths, tmp_path):
@@ -209,6 +265,18 @@ def test_float64_far_from_zero_keeps_its_differences(tmp_path, small_blocks):
     np.testing.assert_allclose(sets.points, np.concatenate(grouped), rtol=0, atol=1e-6)
 
 
+def test_one_column_of_small_integers_is_no_text(tmp_path):
+    counts = np.random.default_rng(0).integers(0, 9, (N_CELLS, 8)).astype("u2")
+    adata = in_place_of_anndata(X=sp.csr_matrix(counts))
+    for sets in (
+        dk.import_anndata(adata, tmp_path / "s.zarr", "donor", columns="g2"),
+        dk.open_anndata(adata, "donor", columns="g2"),
+    ):
+        groups = [counts[adata.obs["donor"] == key, 2] for key in sets.ids]
+        np.testing.assert_array_equal(sets.load().points.ravel(), np.concatenate(groups))
+        assert sets.points_dtype == np.float32
+
+
 def test_targets_of_a_frame_are_joined_by_id(tmp_path):
     outcome = pd.Series([4, 3, 2, 1, 0], index=["d4", "d3", "d2", "d1", "d0"], name="outcome")
     sets = dk.import_anndata(in_place_of_anndata(), tmp_path / "s.zarr", "donor", targets=outcome)
@@ -227,6 +295,8 @@ def with_value(value, row=7):
         ({}, {"set_key": "patient"}, "adata.obs has no column 'patient'; its columns are donor, age"),
         ({}, {"targets": ["stage"]}, "adata.obs has no column 'stage'"),
         ({}, {"columns": ["CD3"]}, "must have one column 'CD3'; got 0. Its columns are g0, g1"),
+        ({}, {"columns": []}, "columns must name at least one column; got none"),
+        ({}, {"columns": 5}, "columns must be column names; got 5"),
         ({}, {"layer": "raw"}, "adata.layers has no 'raw'; its entries are csc, dense, integers"),
         ({}, {"layer": "dense", "obsm": "X_pca"}, "obsm and layer must not both be set"),
         ({"X": None}, {}, "adata.X is None. Select a matrix"),
@@ -275,3 +345,16 @@ def test_blocks_hold_the_stated_bytes():
     assert matrix.block_rows * 30 * (8 + 4) <= annotated_files.BLOCK_BYTES < (matrix.block_rows + 1) * 30 * 12
     Wide.chunks = (10_000, 30)
     assert matrix.block_rows % 10_000 == 0
+
+
+def test_the_command_line_imports_h5ad_files(paths, tmp_path, capsys):
+    command = ["import", str(paths["h5ad"]), str(tmp_path / "s.zarr"), "--target", "age,site"]
+    assert main([*command, "--set-id", "donor", "--layer", "dense", "--points", "g6,g2"]) == 0
+    sets = dk.open_sets(tmp_path / "s.zarr").load()
+    require_equal_groups(sets, *frame_by_anndata(paths["h5ad"], layer="dense", columns=["g6", "g2"]))
+    assert main([*command, "--overwrite"]) == 2
+    assert "an h5ad file requires --set-id COLUMN" in capsys.readouterr().err
+    assert main([*command, "--overwrite", "--set-id", "donor", "--sort"]) == 2
+    assert "--sort applies to tables only" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="for h5ad files use import_anndata"):
+        dk.import_sets(tmp_path / "t.zarr", paths["h5ad"])

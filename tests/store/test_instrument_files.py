@@ -125,7 +125,7 @@ def test_the_command_line_selects_the_reader_by_suffix(samples, tmp_path, capsys
     assert main(["import", str(more), store, "--append"]) == 0
     assert dk.open_sets(store).ids.tolist() == ["cloud", "more"]
     assert main(["import", str(cloud), store, "--overwrite", "--set-id", "x"]) == 2
-    assert "--set-id applies to tables only" in capsys.readouterr().err
+    assert "--set-id applies to tables and h5ad files only" in capsys.readouterr().err
     assert main(["import", str(cloud), str(samples[0]), store, "--overwrite"]) == 2
     assert "is a LAS file and " in capsys.readouterr().err
     with pytest.raises(ValueError, match="sources must be files of one kind"):

@@ -56,7 +56,7 @@ def test_the_command_line_knows_the_suffix(source, tmp_path, monkeypatch, capsys
 def test_options_of_other_readers_are_refused(source, tmp_path, monkeypatch, capsys):
     register(monkeypatch, "LinesReader")
     assert main(["import", str(source), str(tmp_path / "sets.zarr"), "--set-id", "id"]) == 2
-    assert "--set-id applies to tables only" in capsys.readouterr().err
+    assert "--set-id applies to tables and h5ad files only" in capsys.readouterr().err
 
 
 def test_two_packages_for_one_suffix_are_refused(source, tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,6 @@ from dkdist.sets.origins import fits_float32, infer_origin
 
 Codes = NDArray[np.int32]
 
-SUFFIXES = (".h5ad",)
 BLOCK_BYTES = (
     2**25
 )  # one read of the matrix: larger than chunks of files; tests/store/test_annotated_files.py
@@ -202,13 +202,19 @@ class IndexedAnnotated:
                 obs = obs[[*obs.columns] if missing else reader.obs_columns].to_memory()
             groups, targets = group_observations(obs, reader.set_key, reader.targets)
         codes = np.repeat(groups.runs, groups.lengths).astype(np.int32)
-        if getattr(source, "isbacked", False) and reader.obsm is None and reader.layer is None:
-            codes = _rows_of_file(source, codes)
-            source = os.fspath(source.filename)
+        if getattr(source, "isbacked", False):  # cannot be sent to workers
+            if reader.obsm is None and reader.layer is None:
+                codes = _rows_of_file(source, codes)
+                source = os.fspath(source.filename)
+            else:  # AnnData has read these matrices
+                obsm, layers = dict(source.obsm), dict(source.layers)
+                source = SimpleNamespace(
+                    obs=None, X=None, obsm=obsm, layers=layers, var_names=list(source.var_names)
+                )
         return cls(source, reader, codes, np.diff(groups.offsets), groups.ids, targets)
 
     def __repr__(self) -> str:
-        return str(self.source)
+        return self.source if isinstance(self.source, str) else type(self.source).__name__
 
     def outline(self) -> Outline:
         """Return sizes, ids, form, names, and the origin that some rows suggest."""
@@ -268,6 +274,34 @@ class IndexedAnnotated:
         return form_of(SampleSets(like.points, [0]), as_columns(targets, self.ids[:0], 0))
 
 
+class GroupedRows:
+    """Points (T, d) of annotated data in the order of the sets, read by slices of rows."""
+
+    ndim = 2
+
+    def __init__(self, indexed: IndexedAnnotated) -> None:
+        self._indexed = indexed
+        n_unused = int((indexed.codes < 0).sum())
+        self._rows = np.argsort(indexed.codes, kind="stable")[n_unused:]
+        with indexed._matrix() as matrix:
+            self.names, self.dtype = tuple(matrix.names), matrix.like().points.dtype
+        self.shape = len(self._rows), len(self.names)
+
+    def __getitem__(self, key: tuple[slice, slice]) -> Array:
+        rows = self._rows[key[0]]
+        result, order = np.empty((len(rows), self.shape[1]), self.dtype), np.argsort(rows)
+        with self._indexed._matrix() as matrix:
+            done = 0
+            while done < len(rows):
+                start = rows[order[done]]
+                end = int(np.searchsorted(rows, start + matrix.block_rows, sorter=order))
+                used = order[done:end]
+                block = matrix.rows(int(start), int(rows[used[-1]]) + 1)
+                result[used] = block[rows[used] - start]
+                done = end
+        return result[:, key[1]]
+
+
 @dataclass(frozen=True)
 class _Matrix:
     """Selected columns of a matrix, read as dense rows."""
@@ -303,12 +337,17 @@ class _Matrix:
 
     def like(self) -> Rows:
         """Return an empty buffer with the dtype of the points."""
-        return Rows.empty(0, len(self.names), np.result_type(np.float32, self.matrix.dtype), False)
+        return Rows.empty(0, len(self.names), self.dtype, False)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """A floating dtype: small integers would be codes of strings."""
+        return np.result_type(np.float32, self.matrix.dtype)
 
     def rows(self, start: int, stop: int) -> Array:
         """Read rows start .. stop - 1 (n, d)."""
         values = dense_columns(_computed(self.matrix[start:stop]), self.positions)
-        return values.astype(np.float32) if values.dtype.kind == "b" else values
+        return values.astype(self.dtype, copy=False)
 
     def sample(self) -> F64:
         """Return finite rows at some places."""

@@ -24,7 +24,14 @@ from dkdist.io.readers.sources import source_label
 from dkdist.io.readers.tile_features import SUFFIXES as HDF5
 from dkdist.io.readers.tile_features import HDF5Reader
 
-KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR, "hdf5": HDF5}
+KINDS = {
+    "table": TABLES,
+    "array": ARRAYS,
+    "cytometry": CYTOMETRY,
+    "lidar": LIDAR,
+    "hdf5": HDF5,
+    "annotated": (".h5ad",),
+}
 SUFFIXES = tuple(suffix for suffixes in KINDS.values() for suffix in suffixes)
 # Readers that require no arguments
 DEFAULT_READERS = {
@@ -77,7 +84,7 @@ def as_reader(read: Any, sources: Sequence[Any]) -> Any:
         return read
     kinds = [kind_of(source) if isinstance(source, (str, os.PathLike)) else "" for source in sources]
     for source, kind in zip(sources, kinds, strict=True):
-        if kind in ("", "table"):
+        if kind in ("", "table", "annotated"):
             suffixes = ", ".join(suffix for kind in DEFAULT_READERS for suffix in KINDS[kind])
             raise ValueError(
                 f"without read=, sources must be files with the suffixes {suffixes}; got {source_label(source)}. For "
