@@ -101,10 +101,10 @@ def measure(path: Path, store: Path, seed: int, backed: bool) -> dict[str, Any]:
         import anndata
 
         adata = anndata.read_h5ad(path, backed="r")
-        sets = dk.import_anndata(adata, store, "donor", targets=["disease"])
+        sets = dk.import_anndata(store, adata, "donor", targets=["disease"])
         del adata
     else:
-        sets = dk.import_anndata(path, store, "donor", targets=["disease"])
+        sets = dk.import_anndata(store, path, "donor", targets=["disease"])
     imported, import_peak = time.perf_counter() - start, peak()
     model = dk.SetClassifier(random_state=seed).fit(sets, sets.targets["disease"])
     total = time.perf_counter() - start

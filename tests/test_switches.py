@@ -106,7 +106,7 @@ def calls(tmp_path):
         "explain": lambda **s: dk.explain(CLASSIFIER, TWENTY, **s),
         "distance_matrix": lambda **s: dk.distance_matrix(SETS, **s),
         "divergence_matrix": lambda **s: dk.divergence_matrix(SETS, "hellinger", **s),
-        "import_anndata": lambda **s: dk.import_anndata(None, tmp_path / "a", "id", **s),
+        "import_anndata": lambda **s: dk.import_anndata(tmp_path / "a", None, "id", **s),
         "import_frame": lambda **s: dk.import_frame(tmp_path / "f", None, "id", **s),
         "import_sets": lambda **s: dk.import_sets(tmp_path / "i", [npz], **s),
         "kernel_distance": lambda **s: dk.kernel_distance(POINTS, SQUARE, sigma=1.0, **s),

@@ -28,10 +28,10 @@ MEAN_FRACTIONS = np.array([0.50, 0.27, 0.23])  # mean fractions of the first thr
 OTHER_CELLS, ACTIVE_CELLS = 2, 3  # rows of KIND_MEANS (tests/datasets/test_datasets.py)
 MEAN_ACTIVE_FRACTION = {"healthy": 0.01, "ill": 0.05}  # mean fraction of active cells, by group
 # Larger concentrations make the fractions of donors more similar, larger shifts make means less informative. Values
-# are tuned so that means do not separate the groups (python docs/tutorials/1_data_frame.py).
+# are tuned so that means do not separate the groups (python docs/tutorials/01_data_frame.py).
 FRACTION_CONCENTRATION, ACTIVE_CONCENTRATION = 40.0, 400.0  # of the Dirichlet and beta distributions
 # Standard deviations between donors of a shift of all measurements, and of an additional shift of the other cells
-# (tuned with python docs/tutorials/1_data_frame.py)
+# (tuned with python docs/tutorials/01_data_frame.py)
 DONOR_SHIFT_SD, OTHER_CELLS_SHIFT_SD = 0.15, 0.8
 MIN_AGE_YEARS, MAX_AGE_YEARS = 20.0, 80.0  # range of ages, as documented (tests/datasets/test_datasets.py)
 # donors, and cells per donor: larger values are typing errors (tests/datasets/test_datasets.py)

@@ -19,8 +19,8 @@ CHUNK_BYTES = 2**22  # amortises opening the file; tests/store/test_annotated_fi
 
 
 def import_anndata(
-    data: Any,
     store: Any,
+    data: Any,
     set_key: str,
     *,
     obsm: str | None = None,
@@ -34,11 +34,11 @@ def import_anndata(
 
     Parameters
     ----------
+    store : path, URL, Zarr store object or icechunk repository
     data : path, AnnData, or a list of them
         An h5ad file, a Zarr store of AnnData (path or URL), or an object: in memory, backed by a file, or of
         ``anndata.experimental.read_lazy``. Several files contain different sets. Requires anndata
         (``pip install 'dkdist[single-cell]'``).
-    store : path, URL, Zarr store object or icechunk repository
     set_key, obsm, layer, columns, targets
         As for `SampleSets.from_anndata`.
     overwrite : bool, default=False
@@ -78,7 +78,7 @@ def import_anndata(
     >>> obs = pd.DataFrame({"donor": ["b", "a", "b"], "age": [50, 60, 50]})
     >>> adata = SimpleNamespace(obs=obs, obsm={"X_pca": np.eye(3)}, layers={}, X=None, var_names=[])
     >>> sets = dk.import_anndata(
-    ...     adata, tempfile.mkdtemp() + "/cells.zarr", "donor", obsm="X_pca", targets=["age"]
+    ...     tempfile.mkdtemp() + "/cells.zarr", adata, "donor", obsm="X_pca", targets=["age"]
     ... )
     >>> sets.ids, sets.sizes, sets.targets["age"]
     (array(['b', 'a'], dtype='<U1'), array([2, 1]), array([50, 60]))

@@ -52,7 +52,7 @@ adata.write_h5ad(folder / "cells.h5ad")
 # ``import_anndata`` reads the file block by block and writes a store of donors. ``obsm="X_pca"`` or ``layer="counts"``
 # would select another matrix. Targets are columns of ``obs`` that are constant for each donor.
 
-sets = dk.import_anndata(folder / "cells.h5ad", folder / "donors.zarr", "donor", targets=["group", "batch"])
+sets = dk.import_anndata(folder / "donors.zarr", folder / "cells.h5ad", "donor", targets=["group", "batch"])
 group, batch = sets.targets["group"], sets.targets["batch"]
 print(f"{len(sets)} donors with {sets.n_points:,} cells, markers {', '.join(sets.names)}")
 for name in batches:
@@ -105,13 +105,13 @@ for name, collection in (("as measured", sets), ("centred", centred)):
     print(f"{name:12} accuracy on new batches {scores.mean():.2f}")
 
 # %%
-# ``SetClassifier`` chooses the representation itself. With ``groups=batch`` its outer folds hold out whole batches:
+# ``SetClassifier`` chooses the representation itself, and removes the batch from its rows. Its outer folds hold out
+# donors of batches that it has seen:
 
-model = dk.SetClassifier(random_state=0)
-model.fit(centred, group, groups=batch)
+model = dk.SetClassifier(adjust=["batch"], random_state=0).fit(sets, group)
 for row in model.leaderboard_[:3]:
     print(f"{row['name']:12} {row['score']:.2f} ± {row['std_error']:.2f}")
 
 # %%
 # The columns of the sets remain available: ``dk.group_test(sets, group)`` compares the groups, and
-# :doc:`/gallery/3_which_cells` finds the cells that differ.
+# :doc:`/gallery/03_which_cells` finds the cells that differ.

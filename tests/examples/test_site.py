@@ -35,7 +35,7 @@ def tutorial(name, monkeypatch):
 
 
 def test_data_frame(monkeypatch, capsys):
-    names = tutorial("1_data_frame", monkeypatch)
+    names = tutorial("01_data_frame", monkeypatch)
     sets, donors = names["sets"], names["donors"]
     assert sets.targets["age"].tolist() == donors.loc[sets.ids, "age"].tolist()
     cells, means = re.findall(r"accuracy (0\.\d+), five", capsys.readouterr().out)
@@ -43,12 +43,12 @@ def test_data_frame(monkeypatch, capsys):
 
 
 def test_covariates(monkeypatch, capsys):
-    tutorial("2_covariates", monkeypatch)
+    tutorial("02_covariates", monkeypatch)
     cells, age, both, weighted = map(float, re.findall(r"R² (-?0\.\d+)", capsys.readouterr().out))
     assert max(cells, age) + 0.2 < both < weighted
 
 
-@pytest.mark.parametrize("page", ["tutorials/2_covariates.py", "frames.md"])
+@pytest.mark.parametrize("page", ["tutorials/02_covariates.py", "frames.md"])
 def test_text_columns_with_an_embedding(page):
     rng = np.random.default_rng(0)
     hospital = rng.choice(["north", "south"], 40)
@@ -75,7 +75,7 @@ def test_trailing_underscores_are_not_escaped(tmp_path):
 
 
 def test_which_cells(monkeypatch):
-    names = tutorial("3_which_cells", monkeypatch)
+    names = tutorial("03_which_cells", monkeypatch)
     assert names["test_result"].p_value < 0.01
     markers = dict(zip(names["sets"].names, names["top_cells"].mean(axis=0), strict=True))
     assert markers["CD4"] < 1
@@ -84,17 +84,17 @@ def test_which_cells(monkeypatch):
 
 
 def test_images(monkeypatch):
-    names = tutorial("4_images", monkeypatch)
+    names = tutorial("04_images", monkeypatch)
     assert names["model"].score(names["sets"][names["test"]], names["y"][names["test"]]) > 0.98
 
 
 def test_series_and_strings(monkeypatch, capsys):
-    tutorial("5_series_and_strings", monkeypatch)
+    tutorial("05_series_and_strings", monkeypatch)
     assert min(map(float, re.findall(r"folds: (\d\.\d+)", capsys.readouterr().out))) > 0.9
 
 
 def test_shapes(monkeypatch):
-    names = tutorial("6_shapes", monkeypatch)
+    names = tutorial("06_shapes", monkeypatch)
     assert names["alignment"].distance < names["alignment"].distance_before / 2
     near, far = (
         dk.kernel_distance(names["first"], names["shapes"][name], sigma=0.2)
@@ -124,7 +124,7 @@ def test_cluster(tmp_path):
     from sphinx_gallery.notebook import jupyter_notebook
     from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
-    _, blocks = split_code_and_text_blocks(str(DOCS / "tutorials" / "7_cluster.py"))
+    _, blocks = split_code_and_text_blocks(str(DOCS / "tutorials" / "07_cluster.py"))
     content = jupyter_notebook(blocks, dict(DEFAULT_GALLERY_CONF), str(DOCS / "tutorials"))
     notebook = nbformat.reads(json.dumps(content), as_version=4)
     (closing,) = [i for i, cell in enumerate(notebook.cells) if cell.source.startswith("client.close()")]
@@ -151,7 +151,7 @@ def test_cluster(tmp_path):
 
 
 def test_million_sets(monkeypatch):
-    names = tutorial("8_million_sets", monkeypatch)
+    names = tutorial("08_million_sets", monkeypatch)
     assert names["error"] < 0.7 * names["y"][3600:].std()
 
 
@@ -176,7 +176,7 @@ def test_cytometry(monkeypatch):
 
 
 def test_survival(monkeypatch):
-    names = tutorial("9_survival", monkeypatch)
+    names = tutorial("09_survival", monkeypatch)
     assert names["model"].score(names["new"], names["y_new"]) > 0.65  # 0.5 by chance, standard error 0.03
     assert np.corrcoef(names["risk"], names["active_fraction"][140:])[0, 1] > 0.7
     active = (names["points"][:, [0, 2]] > 1.5).all(axis=1)

@@ -243,6 +243,7 @@ CALLS: dict[str, Call] = {
     "import_anndata": Call(
         lambda **a: (
             dk.import_anndata(
+                PLACE / "annotated.zarr",
                 SimpleNamespace(
                     obs=FRAME,
                     X=None,
@@ -250,7 +251,6 @@ CALLS: dict[str, Call] = {
                     obsm={},
                     layers={"raw": FRAME[["a", "b"]].to_numpy()},
                 ),
-                PLACE / "annotated.zarr",
                 overwrite=True,
                 **a,
             )

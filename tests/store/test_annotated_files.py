@@ -118,7 +118,7 @@ def test_sets_of_every_matrix_equal_groups_of_pandas(kind, how, paths, tmp_path,
         "in memory": lambda: anndata.read_h5ad(paths["h5ad"]),
         "lazy": lambda: anndata.experimental.read_lazy(paths["h5ad"]),
     }[kind]()
-    sets = dk.import_anndata(source, tmp_path / "s.zarr", "donor", targets=["age", "site"], **how).load()
+    sets = dk.import_anndata(tmp_path / "s.zarr", source, "donor", targets=["age", "site"], **how).load()
     require_equal_groups(sets, *frame_by_anndata(paths["h5ad"], **how))
 
 
@@ -170,7 +170,7 @@ def test_a_view_of_a_backed_object_imports_its_cells_and_its_obs(paths, tmp_path
     backed.obs["age"] = 2 * backed.obs["age"].to_numpy()
     chosen = (backed.obs["donor"] != "d1").to_numpy() & (np.arange(N_CELLS) % 3 > 0)
     sets = dk.import_anndata(
-        backed[chosen], tmp_path / "s.zarr", "donor", targets=["age", "site"], columns=["g4", "g0"]
+        tmp_path / "s.zarr", backed[chosen], "donor", targets=["age", "site"], columns=["g4", "g0"]
     ).load()
     frame, obs = frame_by_anndata(paths["h5ad"], columns=["g4", "g0"])
     obs["age"] *= 2
@@ -198,11 +198,11 @@ def test_several_files_are_one_store(paths, tmp_path):
     for name, chosen in (("a", is_first), ("b", ~is_first)):
         whole[chosen].write_h5ad(tmp_path / f"{name}.h5ad")
         files.append(tmp_path / f"{name}.h5ad")
-    sets = dk.import_anndata(files, tmp_path / "s.zarr", "donor", obsm="X_pca")
+    sets = dk.import_anndata(tmp_path / "s.zarr", files, "donor", obsm="X_pca")
     assert sorted(sets.ids) == ["d0", "d1", "d2", "d3", "d4"]
     assert sets.n_points == N_CELLS
     with pytest.raises(dk.SourceError, match="a set must lie within one source"):
-        dk.import_anndata([*files, paths["h5ad"]], tmp_path / "t.zarr", "donor", obsm="X_pca")
+        dk.import_anndata(tmp_path / "t.zarr", [*files, paths["h5ad"]], "donor", obsm="X_pca")
 
 
 def test_a_file_written_by_hand_is_read(tmp_path):
@@ -232,7 +232,7 @@ def test_a_file_written_by_hand_is_read(tmp_path):
         X["data"] = np.array([1, 2, 3, 4], np.float32)
         X["indices"] = np.array([2, 0, 1, 2], np.int32)
         X["indptr"] = np.array([0, 1, 2, 2, 4], np.int32)
-    sets = dk.import_anndata(tmp_path / "hand.h5ad", tmp_path / "s.zarr", "donor", targets="dose")
+    sets = dk.import_anndata(tmp_path / "s.zarr", tmp_path / "hand.h5ad", "donor", targets="dose")
     assert sets.ids.tolist() == ["q", "p"]
     assert sets.names == ("A", "B", "C")
     assert sets.targets["dose"].tolist() == [2, 5]
@@ -249,7 +249,7 @@ def in_place_of_anndata(**changes):
 def test_objects_give_the_sets_of_from_anndata(how, tmp_path, small_blocks):
     adata = in_place_of_anndata()
     expected = dk.SampleSets.from_anndata(adata, "donor", targets=["age", "site"], **how)
-    sets = dk.import_anndata(adata, tmp_path / "s.zarr", "donor", targets=["age", "site"], **how).load()
+    sets = dk.import_anndata(tmp_path / "s.zarr", adata, "donor", targets=["age", "site"], **how).load()
     np.testing.assert_array_equal(sets.points.astype(np.float32), expected.points.astype(np.float32))
     assert sets.sizes.tolist() == expected.sizes.tolist()
     assert sets.ids.tolist() == expected.ids.tolist()
@@ -260,7 +260,7 @@ def test_objects_give_the_sets_of_from_anndata(how, tmp_path, small_blocks):
 def test_float64_far_from_zero_keeps_its_differences(tmp_path, small_blocks):
     times = 1.7e9 + np.random.default_rng(0).random((N_CELLS, 1))
     adata = in_place_of_anndata(obsm={"time": times})
-    sets = dk.import_anndata(adata, tmp_path / "s.zarr", "donor", obsm="time").load()
+    sets = dk.import_anndata(tmp_path / "s.zarr", adata, "donor", obsm="time").load()
     grouped = [times[adata.obs["donor"] == key] for key in sets.ids]
     np.testing.assert_allclose(sets.points, np.concatenate(grouped), rtol=0, atol=1e-6)
 
@@ -269,7 +269,7 @@ def test_one_column_of_small_integers_is_no_text(tmp_path):
     counts = np.random.default_rng(0).integers(0, 9, (N_CELLS, 8)).astype("u2")
     adata = in_place_of_anndata(X=sp.csr_matrix(counts))
     for sets in (
-        dk.import_anndata(adata, tmp_path / "s.zarr", "donor", columns="g2"),
+        dk.import_anndata(tmp_path / "s.zarr", adata, "donor", columns="g2"),
         dk.open_anndata(adata, "donor", columns="g2"),
     ):
         groups = [counts[adata.obs["donor"] == key, 2] for key in sets.ids]
@@ -279,7 +279,7 @@ def test_one_column_of_small_integers_is_no_text(tmp_path):
 
 def test_targets_of_a_frame_are_joined_by_id(tmp_path):
     outcome = pd.Series([4, 3, 2, 1, 0], index=["d4", "d3", "d2", "d1", "d0"], name="outcome")
-    sets = dk.import_anndata(in_place_of_anndata(), tmp_path / "s.zarr", "donor", targets=outcome)
+    sets = dk.import_anndata(tmp_path / "s.zarr", in_place_of_anndata(), "donor", targets=outcome)
     assert [f"d{i}" for i in sets.targets["outcome"]] == sets.ids.tolist()
 
 
@@ -317,22 +317,22 @@ def with_value(value, row=7):
 def test_invalid_data_are_refused_by_name(changes, how, message, tmp_path):
     arguments = {"set_key": "donor", **how}
     with pytest.raises(dk.SourceError, match=message):
-        dk.import_anndata(in_place_of_anndata(**changes), tmp_path / "s.zarr", **arguments)
+        dk.import_anndata(tmp_path / "s.zarr", in_place_of_anndata(**changes), **arguments)
     assert not (tmp_path / "s.zarr").exists()
 
 
 def test_other_objects_and_files_are_refused(tmp_path):
     with pytest.raises(dk.SourceError, match="must be AnnData or have its attributes; got DataFrame"):
-        dk.import_anndata(observations(), tmp_path / "s.zarr", "donor")
+        dk.import_anndata(tmp_path / "s.zarr", observations(), "donor")
     pytest.importorskip("anndata")
     with pytest.raises(dk.SourceError, match="there is no file or folder"):
-        dk.import_anndata(tmp_path / "lost.h5ad", tmp_path / "s.zarr", "donor")
+        dk.import_anndata(tmp_path / "s.zarr", tmp_path / "lost.h5ad", "donor")
     (tmp_path / "text.h5ad").write_text("no HDF5")
     with pytest.raises(dk.SourceError, match="cannot be opened as HDF5"):
-        dk.import_anndata(tmp_path / "text.h5ad", tmp_path / "s.zarr", "donor")
+        dk.import_anndata(tmp_path / "s.zarr", tmp_path / "text.h5ad", "donor")
     dk.write_sets(tmp_path / "sets.zarr", [np.zeros((2, 2))])
     with pytest.raises(dk.SourceError, match="must be written by AnnData; it has no 'obs'"):
-        dk.import_anndata(tmp_path / "sets.zarr", tmp_path / "s.zarr", "donor")
+        dk.import_anndata(tmp_path / "s.zarr", tmp_path / "sets.zarr", "donor")
 
 
 def test_blocks_hold_the_stated_bytes():
