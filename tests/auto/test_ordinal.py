@@ -9,7 +9,12 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 import dkdist as dk
-from dkdist.auto.ordinal import fit_proportional_odds, mid_ranks, ordinal_log_probabilities
+from dkdist.auto.ordinal import (
+    fit_proportional_odds,
+    mid_ranks,
+    ordinal_log_probabilities,
+    ordinal_score,
+)
 
 
 def staged(rng, n):
@@ -68,6 +73,17 @@ def test_mid_ranks_are_means_of_ranks():
     index = np.array([1, 0, 1, 2, 2, 2])
     ranks = np.array([2.0, 0.5, 2.0, 4.5, 4.5, 4.5])
     np.testing.assert_allclose(mid_ranks(index, np.ones(6))[:, 0], (ranks - ranks.mean()) / ranks.std())
+
+
+def test_scores_of_noise_are_those_of_chance():
+    rng, index, rows = np.random.default_rng(0), np.arange(30) % 3, np.arange(30)
+    score = ordinal_score(index, 3)
+    scores = [score(rng.normal(size=(30, 1)), rows) for _ in range(300)]
+    assert (
+        abs(np.mean(scores) - 1 / 3) < 3 * np.std(scores) / np.sqrt(300) + 0.02
+    )  # 0.02: slopes below 0 are 0
+    assert score(np.zeros((30, 1)), rows) == pytest.approx(1 / 3)
+    assert score(index[:, None] + 0.1 * rng.normal(size=(30, 1)), rows) > 0.9
 
 
 def test_probabilities_are_as_good_as_those_of_the_true_model(tmp_path):
