@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 def test_simulated_batches_are_reported(tmp_path: Path) -> None:
     output = tmp_path / "studies.json"
     code, text = run_script(
-        FOLDER / "studies.py", "adjust", "--quick", "--output", str(output), log_file=tmp_path / "log.txt"
+        FOLDER / "studies_adjust.py", "--quick", "--output", str(output), log_file=tmp_path / "log.txt"
     )
     assert code == 0, text
     report = json.loads(output.read_text())["adjust"]
