@@ -218,6 +218,8 @@ def test_all_pages_with_examples_are_tested():
         "plots",
         "scikit-learn",
         "storage",
+        "studies",
+        "survival",
         "tables",
         "your_data",
     }

@@ -1,4 +1,4 @@
-"""The example of the page on studies gives the documented results."""
+"""The examples of the pages on studies and on times to an event give the documented results."""
 
 from __future__ import annotations
 
@@ -6,14 +6,26 @@ import re
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs" / "studies.md"
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def run_page(name: str) -> dict[str, Any]:
+    """Run the Python blocks of a page; return their variables."""
+    names: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(), re.DOTALL):
+        exec(compile(code, name, "exec"), names)
+    return names
 
 
 def test_cells_add_to_the_age_beyond_the_batch() -> None:
-    names: dict[str, Any] = {}
-    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        exec(compile(code, str(PAGE), "exec"), names)
-    model = names["model"]
+    model = run_page("studies.md")["model"]
     assert model.verdicts_["covariates"] == "better"
     scores = model.nuisance_scores_["batch"]
     assert scores["adjusted"] < 0.5 < 0.95 < scores["unadjusted"]
+
+
+def test_risk_scores_order_new_patients() -> None:
+    names = run_page("survival.md")
+    assert names["model"].score(names["sets"][150:], names["y"][150:]) > 0.7
+    assert (names["death"][150:] > names["bounds"]).mean() > 0.8  # 0.9 of the events, standard error 0.03
+    assert names["curves"].shape == (150, len(names["model"].unique_times_))

@@ -127,7 +127,7 @@ def test_invalid_sources_readers_and_stores_are_refused(tmp_path):
     assert_import_refused(tmp_path, "a.npz", None, "'a.npz' cannot be imported .*there is no file")
     assert_import_refused(tmp_path, [], None, "sources must not be empty", ValueError)
     assert_import_refused(
-        tmp_path, ["a.h5"], None, "without read=, sources must be files .*; got 'a.h5'", ValueError
+        tmp_path, ["a.txt5"], None, "without read=, sources must be files .*; got 'a.txt5'", ValueError
     )
     assert_import_refused(tmp_path, [7], None, "without read=, sources must be files .*; got 7", ValueError)
     assert_import_refused(tmp_path, ["a"], 7, "read must be a function .*; got 7", TypeError)
