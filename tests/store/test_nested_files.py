@@ -34,11 +34,16 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(nested_files, "BATCH_BYTES", 1000)
 
 
+RECORDS = pa.list_(pa.struct([("pt", pa.float64()), ("eta", pa.float64())]))
+
+
 @pytest.mark.parametrize("layout", ["columns", "records", "lists", "fixed lists"])
 def test_parquet_of_pyarrow_gives_its_lists(layout, tmp_path, small_batches):
     points = {
         "columns": {"pt": pa.array(jagged(PT).to_list()), "eta": pa.array(jagged(ETA).to_list())},
-        "records": {"jets": pa.array([[{"pt": p, "eta": e} for p, e in x.tolist()] for x in CLOUDS])},
+        "records": {
+            "jets": pa.array([[{"pt": p, "eta": e} for p, e in x.tolist()] for x in CLOUDS], RECORDS)
+        },
         "lists": {"jets": pa.array([x.tolist() for x in CLOUDS])},
         "fixed lists": {"jets": pa.array([x.tolist() for x in CLOUDS], pa.list_(pa.list_(pa.float32(), 2)))},
     }[layout]

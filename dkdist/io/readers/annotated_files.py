@@ -25,6 +25,7 @@ from dkdist._utils.concurrency import prefetch
 from dkdist._utils.files import path_name
 from dkdist._utils.validation import Columns
 from dkdist.io._zarr.batches import Form, Outline, as_columns, form_of
+from dkdist.io.converters import library_of
 from dkdist.io.readers.gathered_rows import Part, Rows, batch_bounds, group_rows, split_rows
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.annotated import (
@@ -41,6 +42,7 @@ from dkdist.sets.origins import fits_float32, infer_origin
 
 Codes = NDArray[np.int32]
 
+IN_MEMORY = ("numpy", "scipy", "pandas")  # libraries of matrices that are not read from a file
 BLOCK_BYTES = (
     2**25
 )  # one read of the matrix: larger than chunks of files; tests/store/test_annotated_files.py
@@ -203,14 +205,13 @@ class IndexedAnnotated:
             groups, targets = group_observations(obs, reader.set_key, reader.targets)
         codes = np.repeat(groups.runs, groups.lengths).astype(np.int32)
         if getattr(source, "isbacked", False):  # cannot be sent to workers
-            if reader.obsm is None and reader.layer is None:
+            held = source.obsm.get(reader.obsm) if reader.obsm else source.layers.get(reader.layer)
+            if held is None or library_of(held) not in IN_MEMORY:
                 codes = _rows_of_file(source, codes)
                 source = os.fspath(source.filename)
-            else:  # AnnData has read these matrices
-                obsm, layers = dict(source.obsm), dict(source.layers)
-                source = SimpleNamespace(
-                    obs=None, X=None, obsm=obsm, layers=layers, var_names=list(source.var_names)
-                )
+            else:  # AnnData before 0.13 has read these matrices
+                parts = {"obsm": {reader.obsm: held}, "layers": {reader.layer: held}}
+                source = SimpleNamespace(obs=None, X=None, var_names=list(source.var_names), **parts)
         return cls(source, reader, codes, np.diff(groups.offsets), groups.ids, targets)
 
     def __repr__(self) -> str:
