@@ -200,6 +200,16 @@ def test_an_automatic_model_shows_its_leaderboard(folder):
     assert any(text.startswith("Best baseline: ") for text in page.texts["p"])
 
 
+def test_a_model_with_covariates_shows_its_design_and_contributions(folder):
+    sets = dk.open_sets(folder / "<bags>.zarr")
+    model = dk.SetClassifier(["moments"], covariates=["spread"], random_state=0).fit(sets, Y)
+    evaluation = evaluate_model(model, sets, "y", Y)
+    page = Page("".join(model_section(evaluation).parts))
+    assert any(text.startswith("Covariate 'spread' (number)") for text in page.texts["p"])
+    points = Page("".join(points_section(evaluation).parts))
+    assert "Largest contributions" in str(points.texts)
+
+
 def test_a_model_without_contributions_is_reported(folder):
     sets = dk.open_sets(folder / "<bags>.zarr")
     model = make_pipeline(dk.MomentEmbedding(), LogisticRegression()).fit(sets.load(), Y)

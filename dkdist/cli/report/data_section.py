@@ -113,7 +113,10 @@ def points_section(evaluation: Evaluation) -> Section:
     sizes = evaluation.sets.sizes
     examples = [i for i in evaluation.examples if int(sizes[i]) <= MAX_EXPLAINED_POINTS]
     try:
-        importances = _dimension_contributions(evaluation)
+        has_design = getattr(evaluation.model, "covariates", None) or getattr(
+            evaluation.model, "adjust", None
+        )
+        importances = np.zeros(0) if has_design else _dimension_contributions(evaluation)
         dims = np.argsort(-importances, kind="stable")[:2].tolist() if len(importances) > 2 else None
         parts = _point_contributions(evaluation, examples, dims) if examples else [_too_large_note()]
         parts += _dimension_table(evaluation, importances) if len(importances) else []
