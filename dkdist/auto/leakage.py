@@ -28,15 +28,15 @@ def warn_leakage(sets: Sets, groups: NDArray[Any] | None, test_rows: Sequence[I6
     common, and neither are more than `MAX_EXACT_SETS` sets of a store, which would be read once more.
     """
     if groups is not None:
-        divided = positions[_divided(groups, test_rows)]
-        _warn("the group of a set", divided, len(groups), "Use a splitter that keeps groups together")
+        divided = positions[_is_on_both_sides(groups, test_rows)]
+        _warn_divided("the group of a set", divided, len(groups), "Use a splitter that keeps groups together")
     if sets.alphabet is None and (isinstance(sets, SampleSets) or len(sets) <= MAX_EXACT_SETS):
-        divided = positions[_divided(label_equal_sets(sets), test_rows)]
+        divided = positions[_is_on_both_sides(label_equal_sets(sets), test_rows)]
         advice = "Remove the copies, or pass groups= with one label for equal sets"
-        _warn("the points of a set", divided, len(sets), advice)
+        _warn_divided("the points of a set", divided, len(sets), advice)
 
 
-def _warn(what: str, divided: I64, n: int, advice: str) -> None:
+def _warn_divided(what: str, divided: I64, n: int, advice: str) -> None:
     if not len(divided):
         return
     names = ", ".join(map(str, divided[:3].tolist())) + (", ..." if len(divided) > 3 else "")
@@ -47,7 +47,7 @@ def _warn(what: str, divided: I64, n: int, advice: str) -> None:
     )
 
 
-def _divided(labels: NDArray[Any], test_rows: Sequence[I64]) -> NDArray[np.bool_]:
+def _is_on_both_sides(labels: NDArray[Any], test_rows: Sequence[I64]) -> NDArray[np.bool_]:
     """Return whether (n,) each row has the label of a row on the other side of a split."""
     code = np.unique(labels, return_inverse=True)[1]
     divided = np.zeros(len(code), np.bool_)

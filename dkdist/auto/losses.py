@@ -238,7 +238,7 @@ def with_working_response(data: Any, pilot: Any) -> Any:
     return replace(data, working=working, working_weights=weights)
 
 
-def shifted(trials: Sequence[Any], evaluation: Any, loss: Loss) -> Sequence[Any]:
+def shift_trials(trials: Sequence[Any], evaluation: Any, loss: Loss) -> Sequence[Any]:
     """Return trials whose values, which were fitted by squared error, have the shift of the smallest loss."""
     if isinstance(loss, PoissonLoss):  # values of working responses are log means
         return trials

@@ -66,7 +66,7 @@ def check_confounding(data: TrainingData) -> Confounding:
         by_chance = min(1.0, n_columns / (len(data.y) - 1))
         warnings.warn(
             f"adjust={list(named)} is confounded with y: the adjusted variables explain {largest:.0%} of the variance "
-            f"of y (by chance {by_chance:.0%}). {lost}Effects of these variables and of y cannot be told apart. Add "
+            f"of y (by chance {by_chance:.0%}). {lost}Effects of these variables and of y cannot be separated. Add "
             "sets that break the dependence, such as all classes in each batch.",
             stacklevel=find_stacklevel(),
         )
@@ -102,11 +102,11 @@ def nuisance_scores(
         )
         if len(np.unique(targets)) < 2:
             continue
-        own = _Nuisance(design[usable], rows[usable], weights[usable], targets, is_number)
+        nuisance = _Nuisance(design[usable], rows[usable], weights[usable], targets, is_number)
         folds = _folds(targets, is_number, None if groups is None else np.asarray(groups)[usable], seed)
         scores[name] = {
-            "adjusted": own.score(folds, adjusted=True),
-            "unadjusted": own.score(folds, adjusted=False),
+            "adjusted": nuisance.score(folds, adjusted=True),
+            "unadjusted": nuisance.score(folds, adjusted=False),
             "chance": 0.0 if is_number else 1.0 / (int(targets.max()) + 1),
         }
     return scores

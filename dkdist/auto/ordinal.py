@@ -113,5 +113,7 @@ def ordinal_score(index: I64, n_classes: int) -> Callable[[F64, I64], float]:
 
 def rank_error_note(truth: I64, predicted: I64) -> str:
     """Return a sentence with the mean absolute error of ranks, next to that of the median class."""
-    own, constant = (np.abs(truth - p).mean() for p in (predicted, np.median(truth)))
-    return f"Mean absolute error of ranks: {own:.4f}, next to {constant:.4f} of the median class."
+    model_error, constant_error = (np.abs(truth - p).mean() for p in (predicted, np.median(truth)))
+    return (
+        f"Mean absolute error of ranks: {model_error:.4f}, next to {constant_error:.4f} of the median class."
+    )

@@ -216,7 +216,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     ) -> None:
         """Set the fitted attributes."""
         from dkdist.auto.leaderboard import Evidence, equivalence_margin, make_leaderboard, verdict
-        from dkdist.auto.losses import shifted
+        from dkdist.auto.losses import shift_trials
         from dkdist.auto.outer_predictions import CONSTANT
         from dkdist.auto.study_design import COVARIATES
 
@@ -230,7 +230,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         trials = (
             model.trials
             if self._fit_loss is None
-            else shifted(model.trials, model.evaluation, self._fit_loss)
+            else shift_trials(model.trials, model.evaluation, self._fit_loss)
         )
         self.leaderboard_, self.leads_ = make_leaderboard(outer, trials, model.evaluation, score)
         scores = {entry["name"]: entry["score"] for entry in self.leaderboard_}

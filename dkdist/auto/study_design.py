@@ -164,7 +164,7 @@ def fit_offset(C: F64, A: F64, y: F64, weights: F64, groups: Any) -> tuple[F64, 
         inverse = np.linalg.inv(G + penalty * scale * np.eye(len(G)))
         coef = inverse @ (columns.T @ targets)
         e, half = targets - columns @ coef, columns @ inverse
-        held_out_errors, change = _without_own(basis, columns, half, e, rows_by_group)
+        held_out_errors, change = _held_out_errors(basis, columns, half, e, rows_by_group)
         error = float((held_out_errors**2).sum())
         if best is None or error < best[0]:
             best = error, coef, np.einsum("nk,nkt->nt", C, coef[None] - change)
@@ -180,7 +180,7 @@ def _rows_by_group(groups: Any, n: int) -> list[I64] | None:
     return np.split(order, np.flatnonzero(np.diff(np.asarray(groups)[order])) + 1)
 
 
-def _without_own(
+def _held_out_errors(
     basis: F64, columns: F64, half: F64, e: F64, rows_by_group: list[I64] | None
 ) -> tuple[F64, F64]:
     """Return held-out errors (n, t), and the changes (n, k, t) of the coefficients by the own set or group."""

@@ -36,7 +36,9 @@ def test_distances_are_those_of_the_rows_of_the_largest_member(model):
 def test_p_values_of_equally_distributed_sets_are_uniform():
     shares = []
     for seed in range(20):
-        model = dk.SetClassifier(["moments"], random_state=0).fit(collection(seed, 60), np.arange(60) % 2)
+        model = dk.SetClassifier(["moments"], cv=3, random_state=0).fit(
+            collection(seed, 60), np.arange(60) % 2
+        )
         shares.append((model.domain_shift(collection(1000 + seed, 200))["p_value"] <= 0.1).mean())
     # the share has mean of at most about 0.1 and, over training sets of 60, a standard deviation of about 0.04
     assert abs(np.mean(shares) - 0.1) < 4 * 0.04 / np.sqrt(20)

@@ -17,7 +17,7 @@ def collection(seed: int, n: int = 40) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def quick() -> dk.SetClassifier:
-    return dk.SetClassifier(["moments"], random_state=0)
+    return dk.SetClassifier(["moments"], cv=3, random_state=0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -25,7 +25,10 @@ def test_equal_sets_in_any_order_are_reported(seed):
     sets, y = collection(seed)
     rng = np.random.default_rng(seed)
     copies = [rng.permutation(one) for one in sets[:10]]
-    with pytest.warns(UserWarning, match=r"20 of 50 sets \(sets 0, 1, 2, \.\.\.\) have the points of a set"):
+    # copies in the same fold as their original are no leakage
+    with pytest.warns(
+        UserWarning, match=r"\d+ of 50 sets \(sets \d+, \d+, \d+, \.\.\.\) have the points of a set"
+    ):
         quick().fit(sets + copies, np.concatenate([y, y[:10]]), groups=np.arange(50))
 
 

@@ -220,24 +220,24 @@ class IndexedAnnotated:
     def outline(self) -> Outline:
         """Return sizes, ids, form, names, and the origin that some rows suggest."""
         with self._matrix() as matrix:
-            like = matrix.like()
-            is_exact, names = fits_float32([like.points], None), tuple(matrix.names)
-            sample = like.points if is_exact else matrix.sample()
+            empty = matrix.empty_rows()
+            is_exact, names = fits_float32([empty.points], None), tuple(matrix.names)
+            sample = empty.points if is_exact else matrix.sample()
             origin = np.zeros(len(names)) if is_exact else infer_origin([sample])
-        return Outline(self.sizes, self.ids, self._form(like), origin, names, self, sample=sample)
+        return Outline(self.sizes, self.ids, self._form(empty), origin, names, self, sample=sample)
 
     def batches(self) -> Iterator[tuple[SampleSets, dict[str, Array], Array]]:
         """Iterate over (sets, targets, ids)."""
         with self._matrix() as matrix, closing(prefetch(self._blocks(matrix))) as blocks:
-            like, names = matrix.like(), tuple(matrix.names)
-            max_rows = max(1, MAX_BATCH_BYTES // (like.points.dtype.itemsize * len(names)))
+            empty, names = matrix.empty_rows(), tuple(matrix.names)
+            max_rows = max(1, MAX_BATCH_BYTES // (empty.points.dtype.itemsize * len(names)))
             cuts = batch_bounds(self.sizes, max_rows)
             lengths = np.add.reduceat(self.sizes, cuts[:-1])
             in_use = self.codes[self.codes >= 0]
             if (np.diff(in_use) >= 0).all():
                 parts = split_rows((part for _, part in blocks), lengths)
             else:
-                parts = map(iter, group_rows(blocks, self.sizes, lengths, like))
+                parts = map(iter, group_rows(blocks, self.sizes, lengths, empty))
             origin: F64 | None = None
             for (a, b), batch in zip(itertools.pairwise(cuts.tolist()), parts, strict=True):
                 offsets = np.concatenate([[0], np.cumsum(self.sizes[a:b])])
@@ -270,9 +270,9 @@ class IndexedAnnotated:
                 )
             yield codes.astype(np.int64), list(np.asfortranarray(values).T)
 
-    def _form(self, like: Rows) -> Form:
+    def _form(self, empty: Rows) -> Form:
         targets = {name: values[:0] for name, values in self.targets.items()}
-        return form_of(SampleSets(like.points, [0]), as_columns(targets, self.ids[:0], 0))
+        return form_of(SampleSets(empty.points, [0]), as_columns(targets, self.ids[:0], 0))
 
 
 class GroupedRows:
@@ -285,7 +285,7 @@ class GroupedRows:
         n_unused = int((indexed.codes < 0).sum())
         self._rows = np.argsort(indexed.codes, kind="stable")[n_unused:]
         with indexed._matrix() as matrix:
-            self.names, self.dtype = tuple(matrix.names), matrix.like().points.dtype
+            self.names, self.dtype = tuple(matrix.names), matrix.empty_rows().points.dtype
         self.shape = len(self._rows), len(self.names)
 
     def __getitem__(self, key: tuple[slice, slice]) -> Array:
@@ -336,7 +336,7 @@ class _Matrix:
         is_small = isinstance(chunk, int) and chunk <= 4 * rows
         return -(-rows // chunk) * chunk if is_small else rows
 
-    def like(self) -> Rows:
+    def empty_rows(self) -> Rows:
         """Return an empty buffer with the dtype of the points."""
         return Rows.empty(0, len(self.names), self.dtype, False)
 

@@ -84,7 +84,7 @@ class Spillover(NamedTuple):
             ) from None
         return cls.of(items[:n], values.reshape(n, n), keyword)
 
-    def undo(self, events: F64) -> F64:
+    def compensate(self, events: F64) -> F64:
         """Return compensated events (n_events, n)."""
         return np.asarray(np.linalg.solve(np.array(self.rows).T, events.T).T)
 
@@ -116,7 +116,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
-def scaled(events: F64, transform: str, cofactor: float, logicle: tuple[float, float, float, float]) -> F64:
+def transform_channel(
+    events: F64, transform: str, cofactor: float, logicle: tuple[float, float, float, float]
+) -> F64:
     """Return values of one channel (n_events,) on a scale."""
     if transform == "arcsinh":
         return np.arcsinh(events / cofactor)

@@ -24,7 +24,7 @@ from dkdist.io.readers.channel_scales import (
     SCATTER,
     Spillover,
     check_transform,
-    scaled,
+    transform_channel,
 )
 from dkdist.io.readers.files import file_id, require_id_parts
 from dkdist.io.readers.table_files import as_names
@@ -412,7 +412,7 @@ class CytometryReader:
         return Outline(sizes, self._ids(path, selected), form, names=names[0] if names else None)
 
     def _events(self, path: Any, data: DataSet, channels: Sequence[int]) -> F64:
-        """Return events (n_events, len(channels)), compensated and scaled."""
+        """Return events (n_events, len(channels)), compensated and transform_channel."""
         short, long = data.short_names, data.long_names
         spillover, detectors = self.compensation, list[int]()
         if isinstance(spillover, str) and spillover == "file":
@@ -426,11 +426,11 @@ class CytometryReader:
         events = data.events(used)
         if isinstance(spillover, Spillover):
             columns = [used.index(i) for i in detectors]
-            events[:, columns] = spillover.undo(events[:, columns])
+            events[:, columns] = spillover.compensate(events[:, columns])
         events = events[:, [used.index(i) for i in channels]]
         for j, i in enumerate(channels):
             if i != data.time_index and not SCATTER.match(short[i]):
-                events[:, j] = scaled(events[:, j], self.transform, self.cofactor, self.logicle)
+                events[:, j] = transform_channel(events[:, j], self.transform, self.cofactor, self.logicle)
         return events
 
     def _ids(self, path: Any, selected: list[DataSet]) -> Array:
