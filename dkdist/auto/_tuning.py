@@ -172,12 +172,10 @@ COX_PENALTY_FACTOR = 5.0
 COX_MEMBER_RTOL = 1e-6
 # Iteratively reweighted fits of Poisson and quantile regressions (python benchmarks/studies_losses.py).
 MAX_IRLS_STEPS = 30  # a step takes n^3 / 3 operations for n sets
-PILOT_SHARE = (
-    0.4  # fraction of a budget of seconds for the selection whose predictions define working responses
-)
+# Fraction of a budget of seconds for the selection whose predictions define working responses
+PILOT_SHARE = 0.4
 IRLS_ATOL = 1e-3  # largest change of a fitted value in units of the targets' or residuals' standard deviation
 MAX_LOG_MEAN = 50.0  # means of counts are between e^-50 and e^50, so that losses are finite
 MAX_LOG_MEAN_STEP = 3.0  # larger steps of log means overflow after a count far above the mean
-MIN_RELATIVE_RESIDUAL = (
-    0.01  # smaller residuals of quantiles, in standard deviations, have the weight of this one
-)
+# Smaller residuals of quantiles, in standard deviations, have the weight of this one
+MIN_RELATIVE_RESIDUAL = 0.01

@@ -31,9 +31,7 @@ N_QUANTILES = 16  # quantiles per projection
 # relative deviation of a statistic over labellings; smaller ones are rounding errors
 MIN_RELATIVE_DEVIATION = 1e-8
 # adjusted and blocked group_test (python benchmarks/studies_groups.py)
-MIN_LABELLINGS = (
-    1000  # distinct labellings that must remain if labels are permuted within categories and block sizes
-)
-MIN_RELATIVE_NORM = (
-    1e-6  # singular values of columns of order 1; smaller ones are linear dependence and rounding
-)
+# Distinct labellings that must remain if labels are permuted within categories and block sizes
+MIN_LABELLINGS = 1000
+# Singular values of columns of order 1; smaller ones are linear dependence and rounding
+MIN_RELATIVE_NORM = 1e-6

@@ -19,9 +19,8 @@ KEYWORDS = ("$SPILLOVER", "$SPILL", "SPILL", "SPILLOVER")  # of the standard, an
 TRANSFORMS = ("none", "arcsinh", "logicle")
 # Scatter is the light of the cell, not of a stain: it has no negative values and stays linear
 SCATTER = re.compile(r"(FSC|SSC)\b", re.IGNORECASE)
-DEFAULT_COFACTOR = (
-    150.0  # of fluorescence (Finak et al. 2010, BMC Bioinformatics 11:546); 5 for mass cytometry
-)
+# Of fluorescence (Finak et al. 2010, BMC Bioinformatics 11:546); 5 for mass cytometry
+DEFAULT_COFACTOR = 150.0
 
 
 class Spillover(NamedTuple):
