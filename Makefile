@@ -6,6 +6,9 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable
 
+# Some environments forbid bytecode, so that each process of the tests would compile the package.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo test check network processors versions coverage chaos bench site clean
 
 demo: $(VENV)/.demo-ready

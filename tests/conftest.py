@@ -5,6 +5,7 @@ each test and fixture, so a test draws the same numbers alone, after other tests
 """
 
 from binascii import crc32
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -24,6 +25,17 @@ def restart_generator(module, name):
     generator = getattr(module, "RNG", None)
     if generator is not None:
         generator.bit_generator.state = np.random.PCG64(crc32(name.encode())).state
+
+
+@pytest.fixture(scope="session")
+def worker_processes():
+    """A cluster of two processes with a thread each. A new one takes seconds, also to load compiled functions."""
+    from distributed import LocalCluster
+
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
+    yield cluster
+    with suppress(TimeoutError):  # of processes that end slowly where the machine is busy
+        cluster.close()
 
 
 @pytest.hookimpl(tryfirst=True)

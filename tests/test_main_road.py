@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
@@ -59,9 +59,9 @@ def test_in_process_cluster_gives_identical_results(
 
 
 def test_two_worker_processes_give_identical_results(
-    store: str, local_result: tuple[NDArray[np.float32], float]
+    store: str, local_result: tuple[NDArray[np.float32], float], worker_processes: LocalCluster
 ) -> None:
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
+    with Client(worker_processes):
         coef, score = fit_and_score(store, block_sets=150)
         coef_of_two_replicas, _ = fit_and_score(store, block_sets=150, n_lanes=2)
     np.testing.assert_array_equal(coef, local_result[0])

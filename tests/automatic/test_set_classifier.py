@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dask.distributed import Client
+from dask.distributed import Client, LocalCluster
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
@@ -80,7 +80,9 @@ def test_store_gives_identical_results(model: dk.SetClassifier, tmp_path: Path) 
     assert other.summary() == model.summary()
 
 
-def test_cluster_gives_identical_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_gives_identical_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_processes: LocalCluster
+) -> None:
     """Selection, predictions and explanations, for random features in one pass over a store and for exact kernels."""
     dk.write_sets(tmp_path / "s.zarr", SETS)
     stored = dk.open_sets(tmp_path / "s.zarr", block_sets=16)
@@ -94,14 +96,14 @@ def test_cluster_gives_identical_results(tmp_path: Path, monkeypatch: pytest.Mon
         return results
 
     single = results_of_both_kinds()
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
+    with Client(worker_processes):
         for a, b in zip(results_of_both_kinds(), single, strict=True):
             np.testing.assert_array_equal(a, b)
 
 
 def answers(stored: Any) -> list[Any]:
     """Return scores, decision values, and contributions of points and dimensions."""
-    model = dk.SetClassifier(QUICK, random_state=0).fit(stored[:60], Y[:60])
+    model = dk.SetClassifier(QUICK, cv=3, random_state=0).fit(stored[:60], Y[:60])
     scores = [entry["score"] for entry in model.leaderboard_]
     why = model.explain(stored[60:64])
     return [scores, model.decision_function(stored[60:]), *why, model.explain(stored[60:64], by="dimension")]

@@ -39,7 +39,8 @@ def run(*arguments: str, output: Path) -> Any:
 
 
 def test_quick_form_without_networks(tmp_path: Path) -> None:
-    report = run("mixtures", "--only", "no argument", "five lines", "boosting", output=tmp_path / "rows.json")
+    methods = "no argument", "five lines", "boosting"
+    report = run("mixtures", "--sets", "300", "--only", *methods, output=tmp_path / "rows.json")
     rows = {row["method"]: row for row in report["rows"]}
     assert rows.keys() == {"no argument", "five lines", "boosting"}
     assert all(row["score"] < 2.2 for row in rows.values())  # a constant prediction has 2.88

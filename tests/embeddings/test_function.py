@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dask.distributed import Client
+from dask.distributed import Client, LocalCluster
 
 import dkdist as dk
 
@@ -127,13 +127,13 @@ def test_non_callable_raises() -> None:
         dk.FunctionEmbedding(5).fit(SETS)  # type: ignore[arg-type]
 
 
-def test_lambdas_on_workers(tmp_path: Path) -> None:
+def test_lambdas_on_workers(tmp_path: Path, worker_processes: LocalCluster) -> None:
     factor = 3.0
     dk.write_sets(tmp_path / "s.zarr", SETS)
     lazy = dk.open_sets(tmp_path / "s.zarr", block_sets=8)
     embedding = dk.FunctionEmbedding(lambda x: factor * x.mean(axis=0)).fit(lazy)
     expected = embedding.transform(SETS)
-    with Client(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
+    with Client(worker_processes) as client:
         rows = embedding.transform(lazy)
         assert rows.chunks == ((8, 8, 8, 6), (2,))
         np.testing.assert_array_equal(client.compute(rows).result(), expected)

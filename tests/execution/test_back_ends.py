@@ -47,16 +47,10 @@ BLOCK_BYTES = 4 * SHAPE[0] * SHAPE[1]
 BACK_ENDS = [*LOCAL_BACK_ENDS, "workers"]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
-        yield cluster
-
-
 @contextmanager
 def on_back_end(name: str, request: pytest.FixtureRequest) -> Iterator[Client | None]:
     if name == "workers":
-        with Client(request.getfixturevalue("cluster")) as client:
+        with Client(request.getfixturevalue("worker_processes")) as client:
             yield client
     else:
         with dask.config.set(LOCAL_BACK_ENDS[name]):

@@ -12,7 +12,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import SGDClassifier
@@ -25,7 +25,6 @@ from .counted import Item, LoggedItem, max_alive
 X = np.random.default_rng(0).standard_normal((60, 4))
 SETS = [np.random.default_rng(i).random((i + 1, 2)).astype("f4") for i in range(9)]
 LAZY = da.from_array(X, chunks=(5, 4))
-LOCAL_CLUSTER = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
 
 
 def collect(blocks, block):
@@ -42,12 +41,6 @@ def sequential(numbers):
     for i in numbers:
         state = add(state, X[5 * i : 5 * i + 5])
     return state
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(**LOCAL_CLUSTER) as cluster:
-        yield cluster
 
 
 def cube(n):
@@ -135,12 +128,12 @@ def train(model, block):
     return model.partial_fit(block[:, 1:], block[:, 0] > 0, classes=[False, True])
 
 
-def test_states_may_be_modified_by_steps(cluster):
+def test_states_may_be_modified_by_steps(worker_processes):
     first, model = np.zeros(4), SGDClassifier(random_state=0)
     expected = SGDClassifier(random_state=0)
     for start in range(0, 60, 5):
         expected = train(expected, X[start : start + 5])
-    with Client(cluster):
+    with Client(worker_processes):
         for config in ({"scheduler": "threads"}, {}):
             with dask.config.set(config):
                 np.testing.assert_array_equal(dk.fold(LAZY, add_in_place, first), sequential(range(12)))
@@ -149,14 +142,14 @@ def test_states_may_be_modified_by_steps(cluster):
     assert not hasattr(model, "coef_")
 
 
-def test_large_states_on_a_cluster_give_no_warning(cluster):
-    with Client(cluster):
+def test_large_states_on_a_cluster_give_no_warning(worker_processes):
+    with Client(worker_processes):
         result = dk.fold(LAZY, add_in_place, np.zeros((500_000, 4)))
     np.testing.assert_array_equal(result[-1], sequential(range(12)))
 
 
-def test_persisted_collections_on_a_cluster(cluster):
-    with Client(cluster) as client:
+def test_persisted_collections_on_a_cluster(worker_processes):
+    with Client(worker_processes) as client:
         persisted = LAZY.rechunk((5, 2)).persist()
         np.testing.assert_array_equal(dk.fold(persisted, add, np.zeros(4)), sequential(range(12)))
         futures = client.map(np.negative, [X[:5], X[5:10]])
@@ -174,10 +167,10 @@ def fail_once(state, block, flag):
     return state
 
 
-def test_steps_that_run_again_start_from_an_unmodified_state(cluster, tmp_path):
+def test_steps_that_run_again_start_from_an_unmodified_state(worker_processes, tmp_path):
     flag = tmp_path / "fail"
     flag.touch()
-    with Client(cluster), dask.annotate(retries=2):
+    with Client(worker_processes), dask.annotate(retries=2):
         result = dk.fold(LAZY, partial(fail_once, flag=flag), np.zeros(4))
     assert not flag.exists()
     np.testing.assert_array_equal(result, sequential(range(12)))
@@ -203,9 +196,9 @@ def slow_count(count, item):
 
 
 @pytest.mark.parametrize("window", [2, 5])
-def test_living_blocks_on_two_workers_are_limited_by_window(window, cluster, tmp_path):
+def test_living_blocks_on_two_workers_are_limited_by_window(window, worker_processes, tmp_path):
     log = str(tmp_path / "alive")
-    with Client(cluster):
+    with Client(worker_processes):
         items = [dask.delayed(LoggedItem)(log, 2**16) for _ in range(40)]
         assert dk.fold(items, slow_count, 0, window=window) == 40
     for _ in range(100):  # the last blocks are deleted when workers release them
@@ -264,9 +257,9 @@ def test_checkpoint_resumes_with_the_same_bits(tmp_path):
     assert not FIRST["total"].any()
 
 
-def test_checkpoint_on_a_cluster(cluster, tmp_path):
+def test_checkpoint_on_a_cluster(worker_processes, tmp_path):
     expected = dk.fold(STEPS, add, np.zeros(3))
-    with Client(cluster):
+    with Client(worker_processes):
         for _ in range(2):
             result = dk.fold(STEPS, add, np.zeros(3), checkpoint=tmp_path / "run")
             np.testing.assert_array_equal(result, expected)
@@ -362,11 +355,11 @@ def failing_step(state, block):
     raise Interrupted
 
 
-def test_errors_of_steps_and_blocks_are_raised(cluster):
+def test_errors_of_steps_and_blocks_are_raised(worker_processes):
     def divide(block):
         raise ZeroDivisionError
 
-    with Client(cluster):
+    with Client(worker_processes):
         for config in ({"scheduler": "threads"}, {}):
             with dask.config.set(config):
                 with pytest.raises(Interrupted):

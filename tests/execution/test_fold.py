@@ -7,7 +7,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -155,7 +155,7 @@ def test_fold_with_a_client_in_this_process():
     assert np.shares_memory(local, X)  # local arrays are not sent to the cluster
 
 
-def test_fold_with_two_worker_processes(tmp_path):
+def test_fold_with_two_worker_processes(tmp_path, worker_processes):
     arrays = [np.random.default_rng(i).random((30, 2)) for i in range(60)]
     dk.write_sets(tmp_path / "sets.zarr", arrays)
     store = dk.open_sets(tmp_path / "sets.zarr", block_sets=7)
@@ -167,8 +167,7 @@ def test_fold_with_two_worker_processes(tmp_path):
     expected = fold(
         row_blocks(features.transform(embedding.transform(store))), jobs, join_blocks, append, np.zeros(50)
     )
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
-    with cluster, Client(cluster):
+    with Client(worker_processes):
         lazy = features.transform(embedding.fit(store).transform(store))
         np.testing.assert_array_equal(lazy.compute(), Z)
         result = fold(row_blocks(lazy), jobs, join_blocks, append, np.zeros(50))

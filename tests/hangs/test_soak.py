@@ -76,7 +76,8 @@ def soak(
 
 def check_counts_are_constant(result: list[tuple[dict[str, int], int]]) -> None:
     first, last = result[0][0], result[-1][0]
-    tolerances = {"threads": 8, "files": 16, "spans": 2, "groups of spans": 12, "tasks": 12, "groups": 6}
+    # A fit has five spans, which a late heartbeat keeps for two more fits; six fits that leave theirs have 30 more.
+    tolerances = {"threads": 8, "files": 16, "spans": 10, "groups of spans": 12, "tasks": 12, "groups": 6}
     for name, count in last.items():
         assert count <= first[name] + tolerances.get(name, 0), (name, first, last)
 

@@ -101,7 +101,7 @@ def test_sample_without_replacement_has_the_theoretical_distance():
     assert np.mean(result) == pytest.approx((1 - kappa) / 50 * (1 - 50 / 3000), rel=0.25)
 
 
-def test_schedulers_give_identical_results(tmp_path, monkeypatch):
+def test_schedulers_give_identical_results(tmp_path, monkeypatch, worker_processes):
     def coreset_values(points):
         coreset = dk.coreset(points, 40, sigma="median", optimal_weights=True, random_state=3)
         return coreset.indices.tolist(), coreset.weights.tolist(), coreset.distance
@@ -113,7 +113,7 @@ def test_schedulers_give_identical_results(tmp_path, monkeypatch):
     assert coreset_values(as_dask(P, 1700)) == expected
     with dask.config.set(scheduler="threads", num_workers=3):
         assert coreset_values(sets) == store_values
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
+    with Client(worker_processes):
         assert coreset_values(as_dask(P, 1700)) == expected
         assert coreset_values(sets) == store_values
 

@@ -6,14 +6,19 @@ crash it must equal the state before or after the operation.
 
 import dataclasses
 import hashlib
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numba.core.entrypoints import init_all
 
 import dkdist as dk
 
+# Imported once here instead of in every forked process; the second imports libraries that extend Numba.
+importlib.import_module("distributed")
+init_all()
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 SEED = 7

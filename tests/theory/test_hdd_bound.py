@@ -131,7 +131,7 @@ def test_total_error_is_within_the_bound():
     assert bound.truncation == bound.integration == 0
     assert bound.total < 0.9
     exact, errors = kernel(divergence("chi2").kappa(P, Q).mean(), sigma), []
-    for seed in range(20):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         lam = hyperbolic_secants(rng, M)[:, None]
         p, q = (estimate(draw(rng, n, sign), h)[10::20] for sign in (1, -1))
