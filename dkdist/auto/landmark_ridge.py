@@ -22,6 +22,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F32, F64
+from dkdist._numba.products import TILE_ROWS
 from dkdist.auto._tuning import LANDMARK_JITTER
 from dkdist.auto.kernel_sums import GaussianColumns
 from dkdist.auto.representation_rows import RowKernel
@@ -92,7 +93,11 @@ def _kernel_columns(X: F32, kernels: Sequence[LandmarkKernel]) -> list[F64]:
     gaussian = []
     for kernel, output in zip(kernels, outputs, strict=True):
         if kernel.kernel.sigma is None:
-            output[:] = kernel.kernel.of(X.astype(np.float64), kernel.images, kernel.centre)
+            landmarks = (kernel.images[0] - kernel.centre) / kernel.kernel.scale
+            for start in range(0, len(X), TILE_ROWS):  # differences are float64, twice the memory of X
+                output[start : start + TILE_ROWS] = (
+                    X[start : start + TILE_ROWS] - kernel.centre
+                ) @ landmarks.T
         else:
             gaussian.append((kernel.kernel.sigma, output))
     if gaussian:
