@@ -35,9 +35,8 @@ MAX_TASK_GROWTH = 4  # maximum factor by which jobs per task change at a sync
 # Tasks of a tree sum per thread: more tasks balance threads better, fewer tasks send fewer partial sums.
 MIN_SUBTREES_PER_THREAD = 3
 MIN_FOLD_TASKS = 2  # minimum number of tasks of a fold in flight
-MAX_LOCAL_BYTES = (
-    2**20
-)  # smaller predictions take less time than the messages of a cluster (benchmarks/cluster.py)
+# Smaller predictions take less time than the messages of a cluster (benchmarks/cluster.py).
+MAX_LOCAL_BYTES = 2**20
 MAP_TASKS_PER_THREAD = 4  # tasks of a map in flight per thread
 MIN_MAP_THREADS = 4  # smaller clusters get as many map tasks as one with this number of threads
 TTL_SECONDS = 1.0  # the cached number of threads of a cluster is refreshed after this time
@@ -62,9 +61,8 @@ MAX_SPANS = 64  # runs whose spans stay in the scheduler; they are removed after
 HEARTBEAT_GRACE_SECONDS = 60.0  # delay of removing a span: a heartbeat that names it would fail
 MIN_EVENT_SECONDS = 0.25  # minimum interval between the events of a run that are sent to the scheduler
 MIN_LOG_SECONDS = 10.0  # minimum interval between the lines of a run in a log file
-MIN_WARNING_SECONDS = (
-    10.0  # minimum interval between equal warnings of a worker about the user's own computations
-)
+# Minimum interval between equal warnings of a worker about the user's own computations.
+MIN_WARNING_SECONDS = 10.0
 
 # Batches of data frames fit the CPU cache and amortise the fixed cost of a batch (python benchmarks/speed.py).
 BATCH_ROWS = 2**18

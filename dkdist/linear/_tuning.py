@@ -11,9 +11,8 @@ MIN_SYNCS_PER_EPOCH = 8  # for epochs with at least this number of batches
 ROUND_OVERHEAD_BYTES = 28 * 2**20
 ONE_LANE_SPEEDUP = 1.7
 MAX_AUTO_LANES = 8  # more replicas reduce the accuracy
-MAX_GRAPH_BATCHES = (
-    256  # batches in a graph of rounds: the death of a worker repeats a graph, each graph costs messages
-)
+# Batches in a graph of rounds: the death of a worker repeats a graph, each graph costs messages.
+MAX_GRAPH_BATCHES = 256
 
 # n_epochs="auto". More steps reduce the loss but take time (python benchmarks/defaults.py). A step is one row;
 # tests/linear/test_sgd.py compares the result with exact minimisers.

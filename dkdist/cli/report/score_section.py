@@ -29,9 +29,8 @@ from dkdist.cli.report.page import Section, render_figure, render_paragraph
 from dkdist.plot._canvas import MUTED_COLOUR, PALETTE, TEXT_COLOUR, add_grid, format_label, style_axes
 
 CONFIDENCE_LEVEL = 0.95  # the text of the page states it (tests/cli/test_report.py checks the coverage)
-MIN_PROBABILITY = (
-    1e-15  # keeps logarithms finite (tests/cli/test_report.py compares with log_loss of scikit-learn)
-)
+# Keeps logarithms finite (tests/cli/test_report.py compares with log_loss of scikit-learn).
+MIN_PROBABILITY = 1e-15
 
 
 class Score(NamedTuple):

@@ -43,9 +43,8 @@ from dkdist.sets.origins import fits_float32, infer_origin
 Codes = NDArray[np.int32]
 
 IN_MEMORY = ("numpy", "scipy", "pandas")  # libraries of matrices that are not read from a file
-BLOCK_BYTES = (
-    2**25
-)  # one read of the matrix: larger than chunks of files; tests/store/test_annotated_files.py
+# One read of the matrix: larger than chunks of files; tests/store/test_annotated_files.py.
+BLOCK_BYTES = 2**25
 MAX_BATCH_BYTES = 2**24  # points per batch, as for tables (indexed_table.py)
 SPARSE_ENTRY_BYTES = 12  # a value and its column in memory
 N_SAMPLED_BLOCKS, SAMPLED_ROWS = 8, 1024  # rows that choose the origin; tests/store/test_annotated_files.py

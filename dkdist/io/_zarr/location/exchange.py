@@ -251,9 +251,8 @@ def _system_exchange() -> Callable[[bytes, bytes], int] | None:
     return None
 
 
-MAX_UNNAMED_SECONDS = (
-    3600.0  # a live writer adds its host name within microseconds; tests/store/test_replacing.py
-)
+# A live writer adds its host name within microseconds; tests/store/test_replacing.py.
+MAX_UNNAMED_SECONDS = 3600.0
 MAX_CREATE_ATTEMPTS = 5  # concurrent writers may remove the empty folder; tests/store/test_replacing.py
 OCCUPIED_ERRNOS = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
