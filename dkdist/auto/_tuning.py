@@ -146,14 +146,7 @@ DEFAULT_N_TREES = 150
 MAX_SPLIT_TARGETS = 32
 
 # Penalties of ridge regression on covariates, relative to the mean squared length of their columns.
-OFFSET_PENALTIES = (
-    1e-4,
-    1e-3,
-    1e-2,
-    1e-1,
-    1.0,
-    10.0,
-)
+OFFSET_PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 MAX_COLUMNS_OF_PRODUCT = 1024  # columns of float32 rows that are converted to float64 at a time
 # Sets with similar expected targets that exchange targets in permutations: smaller strata leave less of the dependence
 # on the design, larger ones have more permutations. Five strata remove 90 % of a bias (Cochran 1968).

@@ -144,6 +144,11 @@ def log_losses(values: F64, classes: I64, weights: F64) -> F64:
     return losses / len(values)
 
 
+OPTIONAL_COLUMNS = (
+    "sets", "classes", "groups", "fold_labels", "design", "offset", "event", "time", "working", "working_weights",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class TrainingData:
     """Sets (None if only targets are used), targets (n, t), weights (n,) with mean 1, classes and groups (optional).
@@ -189,24 +194,23 @@ class TrainingData:
         weights = self.weights[rows]
         optional: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[rows]
-            for name in (
-                "sets",
-                "classes",
-                "groups",
-                "fold_labels",
-                "design",
-                "offset",
-                "event",
-                "time",
-                "working",
-                "working_weights",
-            )
+            for name in OPTIONAL_COLUMNS
         }
         part = replace(
             self, y=self.y[rows], weights=weights / weights.mean(), positions=self.positions[rows], **optional
         )
         # residuals of the rows alone: no model uses times of the sets that it is evaluated on
         return part if part.survival is None else replace(part, y=part.survival.null_residuals()[:, None])
+
+    @property
+    def needs_exact_fit(self) -> bool:
+        """Whether members need rows of all sets at once: rows with landmarks are neither adjusted nor reweighted."""
+        return self.design is not None or self.fit_loss is not None
+
+    @property
+    def needs_pilot(self) -> bool:
+        """Whether candidates need a working response, from the predictions of a first model."""
+        return isinstance(self.fit_loss, PoissonLoss) and self.working is None
 
     @property
     def survival(self) -> Survival | None:
@@ -222,16 +226,11 @@ class TrainingData:
         the design and the targets may depend on each other.
         """
         order = self._permutation(rng)
-        classes = None if self.classes is None else self.classes[order]
-        return replace(
-            self,
-            y=self.y[order],
-            classes=classes,
-            weights=self.weights[order],
-            positions=self.positions[order],
-            event=None if self.event is None else self.event[order],
-            time=None if self.time is None else self.time[order],
-        )
+        columns: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else values[order]
+            for name in ("y", "classes", "weights", "positions", "event", "time")
+        }
+        return replace(self, **columns)
 
     def _permutation(self, rng: np.random.Generator) -> I64:
         strata = np.zeros(len(self), np.int64)

@@ -80,7 +80,6 @@ class SetSurvival(SetLearner):
 
     _score_name = "concordance"
     _loss_name = "squared error of martingale residuals"
-    scoring = None  # no parameter: the score is the concordance
 
     @classmethod
     def saved_attributes(cls) -> dict[str, Any]:
@@ -132,16 +131,12 @@ class SetSurvival(SetLearner):
         SetSurvival
             The fitted estimator.
         """
-        from dkdist._base.inputs import check_sets
-        from dkdist._base.row_ids import align_to_index
         from dkdist.auto.survival_curves import fit_curves, fit_slope
         from dkdist.linear.concordance import comparable_pairs, concordance
         from dkdist.linear.cox import Survival
 
-        X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
-        sets = check_sets(X, text=True)
+        sets, y, weights, groups = self._aligned(X, y, sample_weight, groups)
         event, time = check_survival(y, len(sets))
-        weights = check_weights(sample_weight, len(sets))
         used = np.flatnonzero(weights)
         survival = Survival(event[used], time[used], weights[used])
         if not survival.event.any():
@@ -159,7 +154,7 @@ class SetSurvival(SetLearner):
         def score(values: F64, rows: I64) -> float:
             return concordance(Survival(event[rows], time[rows], np.ones(len(rows))), values[:, 0])
 
-        _, outer = self._learn(sets, residuals, None, weights, groups, score, (event, time))
+        outer = self._learn(sets, residuals, None, weights, groups, score, (event, time)).outer
         rows = outer.positions
         held_out, f = Survival(event[rows], time[rows], outer.data.weights), outer.predictions.ensemble[:, 0]
         if not held_out.event.any():

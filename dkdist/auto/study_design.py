@@ -20,11 +20,7 @@ from dkdist._base.design_columns import DesignColumn, StudyDesign, encode, encod
 from dkdist._base.inputs import Sets
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.serialization import serializable
-from dkdist.auto._tuning import (
-    MAX_COLUMNS_OF_PRODUCT,
-    OFFSET_PENALTIES,
-    SETS_PER_STRATUM,
-)
+from dkdist.auto import _tuning
 
 COVARIATES = "covariates"
 """The name of the baseline that predicts from the covariates alone."""
@@ -112,7 +108,7 @@ def permutation_strata(design: StudyDesign, y: F64, weights: F64) -> I64:
     centred = expected - expected.mean(axis=0)
     axis = np.linalg.svd(centred, full_matrices=False)[2][0]
     rank = np.argsort(np.argsort(centred @ axis, kind="stable"), kind="stable")
-    return np.minimum(rank // SETS_PER_STRATUM, max(0, len(y) // SETS_PER_STRATUM - 1))
+    return np.minimum(rank // _tuning.SETS_PER_STRATUM, max(0, len(y) // _tuning.SETS_PER_STRATUM - 1))
 
 
 def adjust_rows(
@@ -126,8 +122,10 @@ def adjust_rows(
     P = least_squares(Z, weights)
     adjusted_rows, coefficients = {}, {}
     for leaf, leaf_rows in rows.items():
-        steps = range(0, leaf_rows.shape[1], MAX_COLUMNS_OF_PRODUCT)  # products in float64 need copies
-        B = np.concatenate([P @ leaf_rows[:, i : i + MAX_COLUMNS_OF_PRODUCT] for i in steps], axis=1)
+        steps = range(
+            0, leaf_rows.shape[1], _tuning.MAX_COLUMNS_OF_PRODUCT
+        )  # products in float64 need copies
+        B = np.concatenate([P @ leaf_rows[:, i : i + _tuning.MAX_COLUMNS_OF_PRODUCT] for i in steps], axis=1)
         if images.get(leaf):
             B = np.mean([B, *(B[:, columns] for columns in images[leaf])], axis=0)
         coefficients[leaf], adjusted_rows[leaf] = B, remove(leaf_rows, Z, B)
@@ -154,13 +152,11 @@ def fit_offset(C: F64, A: F64, y: F64, weights: F64, groups: Any) -> tuple[F64, 
     basis = basis[:, singular > RANK_RTOL * singular[0]]
     columns, targets = root * C, root * y
     columns, targets = columns - basis @ (basis.T @ columns), targets - basis @ (basis.T @ targets)
-    G, scale = (
-        columns.T @ columns,
-        max(float(np.trace(columns.T @ columns)) / C.shape[1], np.finfo(float).tiny),
-    )
+    G = columns.T @ columns
+    scale = max(float(np.trace(G)) / C.shape[1], np.finfo(float).tiny)
     rows_by_group = _rows_by_group(groups, len(C))
     best: tuple[float, F64, F64] | None = None
-    for penalty in OFFSET_PENALTIES:
+    for penalty in _tuning.OFFSET_PENALTIES:
         inverse = np.linalg.inv(G + penalty * scale * np.eye(len(G)))
         coef = inverse @ (columns.T @ targets)
         e, half = targets - columns @ coef, columns @ inverse

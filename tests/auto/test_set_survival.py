@@ -12,7 +12,6 @@ import pytest
 
 import dkdist as dk
 from dkdist.auto import _tuning
-from dkdist.auto import selection as choosing
 from dkdist.auto.cox_members import LandmarkRows, landmark_cox_member
 from dkdist.auto.landmark_ridge import LandmarkData, LandmarkKernel, _kernel_columns
 from dkdist.auto.representation_rows import RowKernel, leaf_rows
@@ -247,7 +246,7 @@ def test_large_collections_are_as_concordant_as_exact_models(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(_tuning, "MAX_EXACT_SETS", 40)
-    monkeypatch.setattr(choosing, "N_LANDMARKS", 40)
+    monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 40)
     model = dk.SetSurvival(**SIMPLE).fit(SETS[:N], Y[:N])
     assert all(len(part.duals) == 40 for part in model.machine_.parts)
     assert abs(model.score(NEW, Y_NEW) - fitted().score(NEW, Y_NEW)) < 0.01
