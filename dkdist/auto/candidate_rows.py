@@ -86,7 +86,7 @@ class CandidateRows:
         """Fit the kernel of a trial by ridge regression, by the loss of the model, or by Cox regression."""
         data, images, a = self._training_data, trial.view.of(self.adjusted), trial.duals
         if data.survival is not None and data.survival.event.any():
-            return cox_member(trial, share, images, data.survival)
+            return cox_member(trial, share, images, data.survival, data.log_hazards)
         if len(a) < len(data) or data.fit_loss is not None:
             (K,) = PairwiseRows(images).matrices([trial.row_kernel])
             fit = duals if data.fit_loss is None else data.fit_loss.duals

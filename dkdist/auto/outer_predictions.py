@@ -142,6 +142,7 @@ class OuterPredictions:
 
         With a design, the hypothesis is independence given the design: y and v are residuals of least squares on it,
         and v is the prediction without the offset of the covariates. T is 0 if the design determines the targets.
+        Targets of survival models are martingale residuals, of the log hazards that covariates predict.
         """
         n_units: float = len(self.fold) if self.data.groups is None else len(np.unique(self.data.groups))
         z = self._z() / np.sqrt(self.variance_factor)
@@ -193,7 +194,10 @@ class OuterPredictions:
     def _centred_targets(self) -> F64:
         if self._columns is None:
             return self.data.y - self.data.constant
-        return residuals(self._columns, self.data.weights, self.data.y)
+        data, covariates = self.data, self.predictions.baselines.get(COVARIATES)
+        if data.survival is not None and covariates is not None:
+            data = data.with_residuals(covariates[:, 0])
+        return residuals(self._columns, data.weights, data.y)
 
     @cached_property
     def _set_values(self) -> F64:

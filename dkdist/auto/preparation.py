@@ -88,10 +88,16 @@ def _fit_design(data: TrainingData) -> tuple[TrainingData, FittedDesign | None, 
     """Return the data with targets relative to the offset of the covariates, the fitted design, and its columns."""
     if data.design is None:
         return data, None, np.empty((len(data), 0))
-    design, Z, offset = FittedDesign.fit(data.design, data.y, data.weights, data.groups)
-    if data.design.covariates:
-        data = replace(data, y=data.y - offset, offset=offset)
-    return data, design, Z
+    if data.survival is None:
+        design, Z, offset = FittedDesign.fit(data.design, data.y, data.weights, data.groups)
+        return (replace(data, y=data.y - offset, offset=offset) if design.n_covariates else data), design, Z
+    design, Z, log_hazards, offset = FittedDesign.fit_hazards(
+        data.design, data.survival, data.groups, data.seed
+    )
+    data = data.with_residuals(log_hazards)
+    # residuals are log hazards times the fraction of events, as in `CandidateRows.member`
+    offset *= data.survival.event_fraction if data.survival is not None else 1.0
+    return (replace(data, offset=offset) if design.n_covariates else data), design, Z
 
 
 def _draw_sets(data: TrainingData, max_sets: int) -> TrainingData:

@@ -145,7 +145,8 @@ def log_losses(values: F64, classes: I64, weights: F64) -> F64:
 
 
 OPTIONAL_COLUMNS = (
-    "sets", "classes", "groups", "fold_labels", "design", "offset", "event", "time", "working", "working_weights",
+    "sets", "classes", "groups", "fold_labels", "design", "offset", "event", "time", "log_hazards", "working",
+    "working_weights",
 )  # fmt: skip
 
 
@@ -158,7 +159,8 @@ class TrainingData:
     ``is_ordered`` allows candidates to use the order of points. ``design`` are the covariates and adjusted variables;
     ``offset`` (n, t) is the prediction from the covariates, relative to which ``y`` is. The model must not use the sets
     if the adjusted variables explain the targets (``is_confounded``). ``event`` and ``time`` (n,) of censored times are
-    None in other problems; ``y`` then holds the martingale residuals of equal hazards, and members are Cox regressions.
+    None in other problems; ``y`` then holds the martingale residuals, and members are Cox regressions. ``log_hazards``
+    (n,) are those that the design predicts; None: equal hazards.
     Otherwise members are fitted by ``fit_loss``; None means squared error. Candidates are compared by the squared error
     of the working response ``working`` (n, t) with weights ``working_weights`` (n,), if any, instead of targets and
     weights.
@@ -180,6 +182,7 @@ class TrainingData:
     is_confounded: bool = False
     event: NDArray[np.bool_] | None = None
     time: F64 | None = None
+    log_hazards: F64 | None = None
     fit_loss: Loss | None = None
     working: F64 | None = None
     working_weights: F64 | None = None
@@ -200,7 +203,12 @@ class TrainingData:
             self, y=self.y[rows], weights=weights / weights.mean(), positions=self.positions[rows], **optional
         )
         # residuals of the rows alone: no model uses times of the sets that it is evaluated on
-        return part if part.survival is None else replace(part, y=part.survival.null_residuals()[:, None])
+        return part if part.survival is None else part.with_residuals(part.log_hazards)
+
+    def with_residuals(self, log_hazards: F64 | None) -> TrainingData:
+        """Return censored times with the martingale residuals of log hazards (n,) as targets."""
+        assert self.survival is not None
+        return replace(self, y=self.survival.null_residuals(log_hazards)[:, None], log_hazards=log_hazards)
 
     @property
     def needs_exact_fit(self) -> bool:

@@ -27,7 +27,7 @@ class SetSurvival(SetLearner):
 
     Parameters
     ----------
-    candidates, cv, budget, n_permutations, ordered, verbose, random_state
+    candidates, cv, budget, n_permutations, ordered, verbose, random_state, covariates, adjust
         As in `SetClassifier`.
 
     Attributes
@@ -41,7 +41,7 @@ class SetSurvival(SetLearner):
     slope_ : float
         Coefficient of the held-out log hazards in a Cox regression; risk scores are multiplied by it. Below 1 for
         models that are too confident, and 0 for the constant.
-    best_estimator_, background_, ordered_, n_features_in_
+    best_estimator_, background_, ordered_, nuisance_scores_, n_features_in_
         As in `SetClassifier`; ``best_estimator_`` predicts log hazards.
 
     Raises
@@ -53,8 +53,11 @@ class SetSurvival(SetLearner):
     -----
     The Cox regression has Breslow's treatment of equal times. Up to 4,000 sets it is exact; larger collections use the
     kernels of 512 landmark sets in a few passes over all sets. Its memory is n numbers and one m x m matrix for m
-    landmarks. See `SetClassifier` for evaluation and cost. Observation must end independently of the event, given the
-    risk score; `predict_lower_bound` states more.
+    landmarks. Observation must end independently of the event, given the risk score; `predict_lower_bound` states more.
+    See `SetClassifier` for evaluation and cost.
+
+    Covariates and adjusted variables enter a Cox regression, whose held-out log hazards are the offset in those on the
+    adjusted rows. Predictions include the part of the covariates alone.
 
     References
     ----------
@@ -102,6 +105,8 @@ class SetSurvival(SetLearner):
         ordered: str | bool = "auto",
         verbose: bool | int = False,
         random_state: RandomStateLike = None,
+        covariates: Sequence[str] | None = None,
+        adjust: Sequence[str] | None = None,
     ) -> None:
         self.candidates = candidates
         self.cv = cv
@@ -110,6 +115,8 @@ class SetSurvival(SetLearner):
         self.ordered = ordered
         self.verbose = verbose
         self.random_state = random_state
+        self.covariates = covariates
+        self.adjust = adjust
 
     def fit(
         self, X: SetsLike, y: Any, sample_weight: ArrayLike | None = None, groups: Any = None
@@ -156,18 +163,20 @@ class SetSurvival(SetLearner):
 
         outer = self._learn(sets, residuals, None, weights, groups, score, (event, time)).outer
         rows = outer.positions
-        held_out, f = Survival(event[rows], time[rows], outer.data.weights), outer.predictions.ensemble[:, 0]
+        held_out, predictions = Survival(event[rows], time[rows], outer.data.weights), outer.predictions
+        f = (predictions.ensemble if self.fallback_ is None else predictions.baselines[self.fallback_])[:, 0]
         if not held_out.event.any():
             raise ValueError(
                 f"y must have an event among the {len(rows)} held-out sets; got only censored times there. Use more "
                 "sets, or cv without a budget of seconds."
             )
-        self.slope_ = 0.0 if self.fallback_ is not None else max(0.0, fit_slope(f, held_out))
+        self.slope_ = max(0.0, fit_slope(f, held_out))  # 0 for the constant
         self.curves_ = fit_curves(self.slope_ * f, held_out, outer.data.groups)
         self.unique_times_, self.cum_baseline_hazard_ = self.curves_.times, self.curves_.hazards
         self._notes = (
             f"{int(survival.event.sum())} of {len(used)} sets have an event. Slope of held-out log hazards: "
             f"{self.slope_:.2f} (1: calibrated).",
+            *self._notes,
         )
         return self
 
