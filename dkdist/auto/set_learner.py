@@ -330,7 +330,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             By point: contributions to ``classes_[1]`` for two classes, else to each class or target. Gradients are
             averaged along a path from the background to the set (Sundararajan, Taly, Yan 2017).
         (n_sets, d) or (n_sets, q) float64 array, or with a last axis k
-            By dimension, or at positions ``at``.
+            By dimension, or at positions ``at``. Covariates and adjusted variables of the set are constant: background sets
+            count as if they had the same ones.
         pandas.DataFrame
             With ``as_frame``.
         """
@@ -338,11 +339,6 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         from dkdist.inspection.answers import answer
 
         check_is_fitted(self)
-        if by == "dimension" and self.machine_.design is not None:
-            raise ValueError(
-                "by must be 'point' for models with covariates or adjust, because points of different sets have "
-                "different adjustments; got 'dimension'."
-            )
         seed = self._seed if random_state is None else draw_seed(random_state)
         subject = self._subject(X, has_background=background is not None)
         return answer(subject, X, by, at, reference, background, seed, as_frame)
