@@ -51,6 +51,7 @@ class EvaluatedModel:
     leaderboard: Leaderboard
     leads: dict[str, tuple[float, float]]
     evidence: Evidence
+    explained: dict[str, float]
     nuisance_scores: dict[str, dict[str, float]]
     is_ordered: bool
     evaluated_on: str
@@ -135,7 +136,7 @@ def select_and_evaluate(learner: SetLearner, data: TrainingData, score: Score) -
     evidence = Evidence(p_value, margin, model.is_constant, data.design is not None)
     nuisance_scores, notes = report_design(model, data, explained)
     return EvaluatedModel(
-        model, used, outer, p_value, leaderboard, leads, evidence, nuisance_scores, order.is_used,
+        model, used, outer, p_value, leaderboard, leads, evidence, explained, nuisance_scores, order.is_used,
         folds.description, notes, assumptions(order, model.omissions),
     )  # fmt: skip
 

@@ -37,23 +37,25 @@ if TYPE_CHECKING:
 
 
 def check_confounding(data: TrainingData) -> tuple[dict[str, float], bool]:
-    """Return the fraction of the targets' variance that each adjusted variable explains; warn if it is half.
+    """Return the fraction of the targets' variance that each variable explains.
 
-    Also return whether too little is left for any statement about the sets.
+    Warn if adjusted variables explain half. Also return whether too little is left for any statement about the sets.
     """
     design = data.design
-    if design is None or not design.adjusted:
+    if design is None:
         return {}, False
-    explained, total, n_columns = dict[str, float](), 0.0, 0
-    for names in (*((name,) for name in design.adjusted), design.adjusted):
-        of_outputs, n_columns = _explained(design.select(names), data.y, data.weights)
-        total, largest = of_outputs[0], max(of_outputs)
-        if len(names) == 1:
-            explained[names[0]] = largest
+    explained = {}
+    for i, (name, values) in enumerate(design.columns.items()):
+        variable = StudyDesign({name: values}, int(i < design.n_covariates))
+        explained[name] = max(_explained(variable, data.y, data.weights)[0])
+    if not design.adjusted:
+        return explained, False
+    of_outputs, n_columns = _explained(design.select(design.adjusted), data.y, data.weights)
+    total, largest = of_outputs[0], max(of_outputs)
     is_complete = total >= _tuning.MAX_EXPLAINED_VARIANCE
     if is_complete or largest >= _tuning.WARN_EXPLAINED_VARIANCE:
         named = [
-            name for name, part in explained.items() if part >= _tuning.WARN_EXPLAINED_VARIANCE
+            name for name in design.adjusted if explained[name] >= _tuning.WARN_EXPLAINED_VARIANCE
         ] or design.adjusted
         lost = (
             "Too little is left for any statement about the sets: the model predicts without them. "

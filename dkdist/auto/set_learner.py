@@ -33,6 +33,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _notes: tuple[str, ...] = ()
     _assumptions: tuple[str, ...] = ()
     _background_columns: F64 | None = None
+    _explained: dict[str, float] | None = None  # R^2 with the target; None in older files
     # parameters, which subclasses document and set
     candidates: str | Sequence[Any]
     cv: Any
@@ -64,6 +65,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             "_notes": tuple[str, ...], "_assumptions": tuple[str, ...] | None, "ordered_": bool | None,
             "_n_members": int, "_best_part": KernelMember | LinearMember | None, "_best_index": int,
             "nuisance_scores_": dict[str, dict[str, float]] | None, "_background_columns": F64 | None,
+            "_explained": dict[str, float] | None,
         }  # fmt: skip
 
     def _aligned(self, X: SetsLike, y: Any, sample_weight: Any, groups: Any) -> tuple[Sets, Any, F64, Any]:
@@ -111,6 +113,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.leaderboard_, self.leads_, self._evidence = result.leaderboard, result.leads, result.evidence
         self.verdicts_ = {name: verdict(name, *lead, result.evidence) for name, lead in result.leads.items()}
         self.p_value_, self.nuisance_scores_ = result.p_value, result.nuisance_scores
+        self._explained = result.explained
         self.fallback_ = None
         if model.is_constant:
             self.fallback_ = "covariates" if self.covariates else "constant"
@@ -330,8 +333,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             By point: contributions to ``classes_[1]`` for two classes, else to each class or target. Gradients are
             averaged along a path from the background to the set (Sundararajan, Taly, Yan 2017).
         (n_sets, d) or (n_sets, q) float64 array, or with a last axis k
-            By dimension, or at positions ``at``. Covariates and adjusted variables of the set are constant: background sets
-            count as if they had the same ones.
+            By dimension, or at positions ``at``. Covariates and adjusted variables of the set are constant:
+            background sets count as if they had the same ones.
         pandas.DataFrame
             With ``as_frame``.
         """
