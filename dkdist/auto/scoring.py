@@ -92,17 +92,14 @@ class EvaluationSet:
     def constant_values(self) -> F64:
         """Predictions (n_repeats, n, t) of the constant: weighted mean targets outside each fold."""
         values = np.empty((len(self.repeats), *self.y.shape))
-        if self.source is not None:
-            for repeat_values, folds in zip(values, self.repeats, strict=True):
-                for fold in folds:
-                    others = np.setdiff1d(np.arange(len(self.y)), fold)
-                    repeat_values[fold] = self.source.take(others).constant_prediction
-            return values
         total, weight = self.weights @ self.y, self.weights.sum()
         for repeat_values, folds in zip(values, self.repeats, strict=True):
             for fold in folds:
                 w = self.weights[fold]
                 repeat_values[fold] = (total - w @ self.y[fold]) / (weight - w.sum())
+                if self.source is not None:
+                    others = np.setdiff1d(np.arange(len(self.y)), fold)
+                    repeat_values[fold] = self.source.take(others).constant_prediction
         return values
 
     def _paired(self, values: F64, others: F64) -> tuple[float, float]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from dkdist.auto.set_learner import SetLearner, check_weights
 
@@ -239,12 +238,12 @@ class SetSurvival(SetLearner):
 
     def score(self, X: SetsLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return Harrell's concordance: the fraction of comparable pairs whose earlier event has the larger risk."""
-        from dkdist._base.row_ids import align_to_index
+        return self._scored(self._concordance, X, y, sample_weight)
+
+    def _concordance(self, X: SetsLike, y: Any, sample_weight: Any) -> float:
         from dkdist.linear.concordance import comparable_pairs, concordance
         from dkdist.linear.cox import Survival
 
-        check_is_fitted(self)
-        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         risk = self.predict(X)
         event, time = check_survival(y, len(risk))
         survival = Survival(event, time, check_weights(sample_weight, len(risk)))
