@@ -60,15 +60,8 @@ class EvaluatedModel:
 
 
 def training_data(
-    learner: SetLearner,
-    sets: Sets,
-    y: F64,
-    classes: I64 | None,
-    weights: F64,
-    groups: Any,
-    score: Score,
-    survival: Any,
-) -> TrainingData:
+    learner: SetLearner, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score, survival: Any
+) -> TrainingData:  # fmt: skip
     """Return the data of the sets of positive weight; ValueError for invalid parameters of the learner."""
     names = check_names(learner.covariates, learner.adjust)
     design = StudyDesign.of(sets, *names) if any(names) else None

@@ -79,15 +79,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return sets, y, check_weights(sample_weight, len(sets)), groups
 
     def _learn(
-        self,
-        sets: Sets,
-        y: F64,
-        classes: I64 | None,
-        weights: F64,
-        groups: Any,
-        score: Score,
-        survival: Any = None,
-    ) -> EvaluatedModel:
+        self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score, survival: Any = None,
+    ) -> EvaluatedModel:  # fmt: skip
         """Select, fit and evaluate with targets (n, t) and weights (n,) of sets, and set the fitted attributes.
 
         ``survival`` is None, or the events and times (n,) whose residuals are the targets.
