@@ -437,3 +437,25 @@ def test_missing_covariates_are_refused_by_name() -> None:
         dk.SetSurvival(["means"], covariates=["sex"]).fit(STUDY[:N], Y_STUDY[:N])
     with pytest.raises(ValueError, match=r"covariates must be targets of X, \[\]; got 'age'"):
         fitted_study().predict(SETS[:2])
+
+
+def test_groups_weights_permutations_and_missing_covariates() -> None:
+    age = np.where(np.arange(N) % 9 == 0, np.nan, AGE[:N])
+    sets = STUDY[:N].labelled(targets={"age": age, "batch": STUDY[:N].targets["batch"]})
+    weights = np.where(np.arange(N) == 5, 0.0, np.random.default_rng(0).uniform(0.5, 2, N))
+    model = dk.SetSurvival(
+        ["means"], covariates=["age"], adjust=["batch"], cv=3, n_permutations=2, random_state=0
+    )
+    model.fit(sets, Y_STUDY[:N], sample_weight=weights, groups=np.arange(N) // 2)
+    assert 5 not in model.judged_
+    assert model.p_value_ in {1 / 3, 2 / 3, 1.0}
+    assert model.leads_["covariates"][0] > 0
+    assert np.isfinite(model.predict(sets)).all()
+
+
+def test_a_batch_without_events_has_a_finite_coefficient() -> None:
+    y = Y_STUDY[:N].copy()
+    y["event"][BATCH[:N] == 0] = False
+    model = dk.SetSurvival(["means"], adjust=["batch"], cv=3, random_state=0).fit(STUDY[:N], y)
+    assert np.isfinite(model.predict(STUDY)).all()
+    assert {"constant", "means", "moments"} == set(model.leads_)
