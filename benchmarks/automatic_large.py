@@ -90,7 +90,7 @@ def measure(
 ) -> dict[str, Any]:
     """Fit one model in this process; return seconds, memory and flags (N_FRESH,) of correct predictions."""
     for name, value in (constants or {}).items():
-        setattr(import_module("dkdist.auto.selection"), name, value)
+        setattr(import_module("dkdist.auto._tuning"), name, value)
     make_model(method).fit(*mixtures(N_IMPORT))
     before = peak()
     make_model(method).fit(*mixtures(N_WARMUP))

@@ -28,7 +28,7 @@ from common import median_seconds, options, start_report, write
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
-from dkdist.auto import budgets
+from dkdist.auto import _tuning
 
 N_FITS = 3
 STAGES = "fit", "cold", "import", "predict"
@@ -53,12 +53,12 @@ def bench_fit(quick: bool, sizes: list[int]) -> dict[str, Any]:
     for n in [20] if quick else sizes:
         for is_classifier in (True, False):
             seconds(n, n_points, is_classifier, N_FITS)
-            for name, rows in (("one thread", 10**9), ("threads", 0), ("default", budgets.MIN_PARALLEL_ROWS)):
-                default, budgets.MIN_PARALLEL_ROWS = budgets.MIN_PARALLEL_ROWS, rows
+            for name, rows in (("one thread", 10**9), ("threads", 0), ("default", _tuning.MIN_PARALLEL_ROWS)):
+                default, _tuning.MIN_PARALLEL_ROWS = _tuning.MIN_PARALLEL_ROWS, rows
                 try:
                     fit_seconds = [seconds(n, n_points, is_classifier, seed) for seed in range(N_FITS)]
                 finally:
-                    budgets.MIN_PARALLEL_ROWS = default
+                    _tuning.MIN_PARALLEL_ROWS = default
                 kind = "classes" if is_classifier else "numbers"
                 report[f"{n} {kind} {name}"] = float(np.median(fit_seconds))
                 print(f"{n:5d} sets, {kind}, {name:10}: {np.median(fit_seconds):6.2f} s", flush=True)

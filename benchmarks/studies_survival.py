@@ -1,6 +1,6 @@
 """Survival analysis of sets: the Cox solvers, lower bounds, and `SetSurvival` next to scikit-survival.
 
-    python benchmarks/studies_survival.py [solver streaming coverage concordance penalties] [--seed 0] [--quick]
+    python benchmarks/studies_survival.py [STAGE ..] [--seed 0] [--quick]
 
 solver       coefficients of the exact solver next to scikit-survival's CoxPHSurvivalAnalysis (Breslow) on equal columns
 streaming    kernel Cox regression of landmarks in passes over a store, next to the exact one with the same kernel, and
@@ -8,6 +8,8 @@ streaming    kernel Cox regression of landmarks in passes over a store, next to 
 coverage     fraction of times of new sets above `predict_lower_bound`, with three kinds of censoring
 concordance  `SetSurvival()` next to CoxPH and Coxnet of scikit-survival, penalties by cross-validation, on means and on
              quantiles of the sets; and the true risk
+covariates   `SetSurvival` with the age as covariate next to CoxPH on age and on age and means; the age and the means of
+             the sets drive the hazard, or the age alone
 penalties    concordance of `SetSurvival` with multiples of the penalty of its Cox regressions (default: not run)
 
 Stages that need scikit-survival (pip install scikit-survival) are skipped by name without it.
@@ -245,6 +247,45 @@ def compare_concordance(seed: int, quick: bool) -> Any:
     return rows
 
 
+def compare_covariates(seed: int, quick: bool) -> Any:
+    models = scikit_survival("covariates")
+    rows, n = [], 60 if quick else 120
+    for effect in (0.0, 0.7):
+        scores: dict[str, list[float]] = {}
+        better = 0
+        for i in range(1 if quick else 16):
+            rng = np.random.default_rng([seed, 5, i])
+            age, z = rng.normal(60, 10, n + 1000), rng.normal(size=n + 1000)
+            cells = [rng.normal([mean, 0, 0], 1, (60, 3)) for mean in z]
+            risk = 0.07 * (age - 60) + effect * z
+            death, end = rng.exponential(np.exp(-risk)), rng.exponential(2, n + 1000)
+            y = np.empty(n + 1000, dtype=[("event", bool), ("time", float)])
+            y["event"], y["time"] = death <= end, np.minimum(death, end)
+            sets, new = dk.SampleSets.from_arrays(cells, targets={"age": age}), survival(y[n:])
+            model = dk.SetSurvival(["means", "marginals"], covariates=["age"], random_state=i)
+            model.fit(sets[:n], y[:n])
+            better += model.verdicts_["covariates"] == "better"
+            risks = {"SetSurvival": model.predict(sets[n:]), "true risk": risk[n:]}
+            if models is not None:
+                means = np.array([x.mean(axis=0) for x in cells])
+                for name, X in (("age", age[:, None]), ("age, means", np.column_stack([age, means]))):
+                    cox = models.CoxPHSurvivalAnalysis(alpha=1.0, ties="breslow").fit(X[:n], y[:n])
+                    risks[f"CoxPH, {name}"] = cox.predict(X[n:])
+            for name, values in risks.items():
+                scores.setdefault(name, []).append(concordance(new, values))
+        for name, values in scores.items():
+            row = {
+                "effect": effect,
+                "method": name,
+                "better": better,
+                **mean_and_error("concordance", values),
+            }
+            rows.append(row)
+            print(f"covariates: effect of the sets {effect:g}, {name}: {row['concordance']:.4f}")
+        print(f"covariates: effect of the sets {effect:g}, better than the age: {better} of {len(values)}")
+    return rows
+
+
 def compare_penalties(seed: int, quick: bool) -> Any:
     rows = []
     for factor in (1.0, 3.0, 5.0, 10.0, 30.0):
@@ -262,7 +303,7 @@ def compare_penalties(seed: int, quick: bool) -> Any:
 
 STAGES = {
     "solver": compare_solvers, "streaming": compare_streaming, "coverage": measure_coverage,
-    "concordance": compare_concordance, "penalties": compare_penalties,
+    "concordance": compare_concordance, "covariates": compare_covariates, "penalties": compare_penalties,
 }  # fmt: skip
 
 

@@ -34,10 +34,15 @@ def cox_penalty(alpha: float, y: Survival) -> float:
     return COX_PENALTY_FACTOR * alpha * y.event_fraction
 
 
-def cox_member(trial: Trial, share: float, images: Sequence[F32], y: Survival) -> KernelMember:
-    """Return the Cox regression with the kernel of a trial, with a mean log hazard of 0 over the rows."""
+def cox_member(
+    trial: Trial, share: float, images: Sequence[F32], y: Survival, offset: F64 | None = None
+) -> KernelMember:
+    """Return the Cox regression with the kernel of a trial, with a mean of 0 over the rows.
+
+    The log hazards of the rows are the values of the member, or these plus ``offset`` (n,).
+    """
     (K,) = PairwiseRows(images).matrices([trial.row_kernel])
-    a, f = fit_kernel_cox(K, y, cox_penalty(trial.alpha, y), COX_MEMBER_RTOL)
+    a, f = fit_kernel_cox(K, y, cox_penalty(trial.alpha, y), COX_MEMBER_RTOL, offset)
     centre = images[0].mean(axis=0, dtype=np.float64)
     intercept = np.atleast_1d(-np.average(f, weights=y.weights))
     return KernelMember(

@@ -131,6 +131,14 @@ class Ensemble:
     design: FittedDesign | None = None
     coefficients: tuple[F64, ...] = ()
 
+    @classmethod
+    def of(
+        cls, trees: SharedFeatureGraph, widths: Sequence[int], parts: Sequence[Member], n_outputs: int
+    ) -> Ensemble:
+        """Return an ensemble without a design, with the part of a feature graph that its members use."""
+        leaves = sorted({part.leaf for part in parts})
+        return cls(trees.only(leaves), tuple(widths), tuple(parts), n_outputs)
+
     def check_loaded(self) -> None:
         """Raise ValueError unless every member predicts ``n_outputs`` numbers from the rows of its leaf."""
         width_by_leaf: dict[int, int] = {}

@@ -24,29 +24,14 @@ from dkdist._base.inputs import Sets, map_set_blocks
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
 from dkdist._utils.memory_budget import memory_limit, resident_bytes
-from dkdist.auto._tuning import (
-    HELD_OUT_FRACTION,
-    MAX_HELD_OUT_SETS,
-    MAX_NGRAM_COEFFICIENTS,
-    MAX_NGRAMS,
-    MIN_SELECTION_SETS,
-    PILOT_HELD_OUT_FRACTION,
-    PILOT_SETS,
-    PILOT_SYMBOLS,
-    SPARSE_PENALTIES,
-    SPARSE_RIDGE_TOL,
-    STREAMED_PENALTY_FACTORS,
-)
+from dkdist.auto import _tuning
+from dkdist.auto.budgets import Budget
 from dkdist.auto.cox_members import landmark_cox_member
-from dkdist.auto.ensemble import KernelMember, LinearMember
+from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember
 from dkdist.auto.folds import draw_hold_out, sample_positions
-from dkdist.auto.landmark_ridge import (
-    LandmarkData,
-    LandmarkKernel,
-    LandmarkModels,
-    sum_landmark_statistics,
-)
+from dkdist.auto.landmark_ridge import LandmarkData, LandmarkKernel, LandmarkModels, sum_landmark_statistics
 from dkdist.auto.representation_rows import FittedRepresentation, RowKernel, leaf_rows
+from dkdist.auto.representations import is_text
 from dkdist.auto.scoring import EvaluationSet, TrainingData
 from dkdist.auto.successive_halving import Rows, Trial, WeightedAverage, best_average
 from dkdist.embeddings.ngrams import NGramEmbedding, NGramParams
@@ -83,14 +68,14 @@ def with_sparse_ngrams(
 def _refit_view(view: FittedRepresentation, sets: Sets, n_targets: int) -> FittedRepresentation:
     if view.entry.family != "ngrams":
         return view
-    max_features = max(1, min(MAX_NGRAMS, MAX_NGRAM_COEFFICIENTS // n_targets))
+    max_features = max(1, min(_tuning.MAX_NGRAMS, _tuning.MAX_NGRAM_COEFFICIENTS // n_targets))
     embedding = NGramEmbedding(max_features=max_features).fit(sets)
     return replace(view, entry=replace(view.entry, embedding=embedding), spec=embedding.spec_)
 
 
 def fit_sparse_ridge(rows: sparse.csr_array, y: F64, weights: F64, alpha: float) -> tuple[F64, F64]:
     """Return coefficients (t, m) and intercepts (t,) for rows (n, m), targets y (n, t) and weights (n,)."""
-    ridge = Ridge(alpha, solver="sparse_cg", tol=SPARSE_RIDGE_TOL).fit(rows, y, sample_weight=weights)
+    ridge = Ridge(alpha, solver="sparse_cg", tol=_tuning.SPARSE_RIDGE_TOL).fit(rows, y, sample_weight=weights)
     return np.atleast_2d(ridge.coef_), np.atleast_1d(ridge.intercept_)
 
 
@@ -137,6 +122,10 @@ class FittedMembers:
             return landmark_cox_member(self.search, index, self.data.survival, trial.alpha, a[:, 0], share)
         return KernelMember(kernel.leaf, kernel.kernel, kernel.images, a, kernel.centre, share, b)
 
+    def ensemble(self, parts: Sequence[LinearMember | KernelMember]) -> Ensemble:
+        """Return the ensemble of some members."""
+        return Ensemble.of(self.trees, self.widths, parts, self.data.y.shape[1])
+
     @property
     def has_only_sparse_rows(self) -> bool:
         """Whether all models are on the same sparse rows."""
@@ -144,21 +133,19 @@ class FittedMembers:
 
 
 @dataclass(frozen=True)
-class StreamedResult:
-    """Fitted members, their weighted average on the held-out rows, and the members of the baselines by name."""
+class FittedAverage:
+    """A weighted average of trials, fitted on all sets, and ensembles of some baselines by name."""
 
-    trees: SharedFeatureGraph
-    widths: tuple[int, ...]
-    machines: list[LinearMember | KernelMember]
     average: WeightedAverage
+    ensemble: Ensemble
     is_constant: bool
     calibration: F64 | None
-    baselines: dict[str, LinearMember | KernelMember]
+    baselines: dict[str, Ensemble]
 
 
 def fit_streamed(
     data: TrainingData, members: Sequence[Trial], landmarks: Rows, baselines: Mapping[str, Trial]
-) -> StreamedResult:
+) -> FittedAverage:
     """Select penalties and weights of an average on up to 25 % of the sets, and fit its members on all.
 
     ``landmarks`` are rows of landmark sets by leaf. Baselines on symbols of strings are fitted on the same sets; others
@@ -167,7 +154,7 @@ def fit_streamed(
     views = [trial.view for trial in members]
     symbolic = {name: trial for name, trial in baselines.items() if has_symbols(trial)}
     added = [trial for trial in symbolic.values() if trial.view not in views]
-    held_out_fraction = min(HELD_OUT_FRACTION, MAX_HELD_OUT_SETS / len(data))
+    held_out_fraction = min(_tuning.HELD_OUT_FRACTION, _tuning.MAX_HELD_OUT_SETS / len(data))
     fitted = _fit_members(data, [*members, *added], landmarks, held_out_fraction)
     ranked = sorted(fitted.trials, key=lambda trial: trial.loss)
     if fitted.has_only_sparse_rows:  # one penalty, so that a later fit can repeat it
@@ -177,20 +164,23 @@ def fit_streamed(
         fitted.member(trial, share) for trial, share in zip(average.members, average.shares, strict=True)
     ]
     best = {trial.name: trial for trial in reversed(ranked) if trial.name in symbolic}
-    known = {id(t): m for t, m in zip(average.members, machines, strict=True) if m.share == 1}
-    baseline_members = {name: known.get(id(trial)) or fitted.member(trial) for name, trial in best.items()}
+    ensemble = fitted.ensemble(machines)
+    known = {id(trial): ensemble for trial in average.members if len(machines) == 1}
+    baseline_ensembles = {
+        name: known.get(id(trial)) or fitted.ensemble([fitted.member(trial)]) for name, trial in best.items()
+    }
     evaluation = fitted.evaluation
-    return StreamedResult(
-        fitted.trees, fitted.widths, machines, average, not evaluation.beats_constant(average.values),
-        evaluation.calibration(average.values), baseline_members,
-    )  # fmt: skip
+    is_constant = not evaluation.beats_constant(average.values)
+    calibration = evaluation.calibration(average.values)
+    return FittedAverage(average, ensemble, is_constant, calibration, baseline_ensembles)
 
 
-def refit_ngrams(best: Trial, data: TrainingData) -> tuple[FittedRepresentation, LinearMember]:
+def refit_ngrams(best: Trial, data: TrainingData) -> tuple[FittedRepresentation, Ensemble]:
     """Fit a linear trial on n-grams, with its penalty, on all sets of ``data``."""
     view = _refit_view(best.view, data.sets, data.y.shape[1])
     W, b = fit_sparse_ridge(sparse_rows(view.spec, data.sets), data.y, data.weights, best.alpha)
-    return view, LinearMember(0, W, b, 1.0)
+    graph = SharedFeatureGraph((Node(view.spec, (), 0, sparse=True),))
+    return view, Ensemble.of(graph, [view.n_features], [LinearMember(0, W, b, 1.0)], data.y.shape[1])
 
 
 def has_symbols(trial: Trial) -> bool:
@@ -198,22 +188,31 @@ def has_symbols(trial: Trial) -> bool:
     return isinstance(trial.view.spec, (NGramParams, PositionParams))
 
 
-def sufficient_ngrams(data: TrainingData, trials: Sequence[Trial], landmarks: Rows) -> Trial | None:
+def sufficient_ngrams(
+    data: TrainingData, trials: Sequence[Trial], landmarks: Rows, budget: Budget
+) -> Trial | None:
     """Return the trial on n-grams, as a linear model, if all other candidates are clearly worse; otherwise None.
 
-    The candidates are fitted on a few thousand strings. N-grams gain more from further strings than distances,
-    which take most of the time of a fit. N-grams must be better than the other candidates by
-    `SIGNIFICANCE_Z` standard errors of the paired difference, and better than the constant.
+    Only for many strings, and with time left and no limit of memory. The candidates are fitted on a few thousand
+    strings. N-grams gain more from further strings than distances, which take most of the time of a fit. N-grams must
+    be better than the other candidates by `SIGNIFICANCE_Z` standard errors of the paired difference, and better than
+    the constant.
     """
+    is_large = is_text(data.sets) and len(data) > _tuning.MAX_SELECTION_SETS and not data.needs_exact_fit
+    if not is_large or np.isfinite(budget.memory) or budget.is_exhausted:
+        return None
     best = {trial.view.entry.family: trial for trial in reversed(trials) if trial.name != "sizes"}
     ngrams = best.pop("ngrams", None)
     rng = np.random.default_rng([data.seed, RngStream.HELD_OUT, 1])
-    max_strings = min(PILOT_SETS, max(MIN_SELECTION_SETS, PILOT_SYMBOLS * len(data) // data.sets.n_points))
+    max_strings = min(
+        _tuning.PILOT_SETS,
+        max(_tuning.MIN_SELECTION_SETS, _tuning.PILOT_SYMBOLS * len(data) // data.sets.n_points),
+    )
     pilot = replace(data.take(sample_positions(rng, len(data), max_strings)), criterion=None)
     if ngrams is None or (pilot.groups is not None and len(np.unique(pilot.groups)) < 2):
         return None
     members = [ngrams, *best.values()]
-    fitted = _fit_members(pilot, members, landmarks, PILOT_HELD_OUT_FRACTION)
+    fitted = _fit_members(pilot, members, landmarks, _tuning.PILOT_HELD_OUT_FRACTION)
     values = {trial.name: trial.values for trial in sorted(fitted.trials, key=lambda trial: -trial.loss)}
     ngram_values, evaluation = values.pop(ngrams.name), fitted.evaluation
     is_sufficient = evaluation.beats_constant(ngram_values) and all(
@@ -274,7 +273,7 @@ def _fit_sparse(
     """
     training_rows, y, weights = rows[~held_out], data.y[~held_out], data.weights[~held_out]
     alphas, values, loss = list[float](), list[F64](), np.inf
-    for alpha in SPARSE_PENALTIES:
+    for alpha in _tuning.SPARSE_PENALTIES:
         W, b = fit_sparse_ridge(training_rows, y, weights, alpha)
         alphas.append(alpha)
         values.append(rows[held_out] @ W.T + b)
@@ -285,7 +284,7 @@ def _fit_sparse(
 
 
 def _penalties(trial: Trial) -> list[float]:
-    return [factor * trial.alpha for factor in STREAMED_PENALTY_FACTORS]
+    return [factor * trial.alpha for factor in _tuning.STREAMED_PENALTY_FACTORS]
 
 
 def _make_graph(

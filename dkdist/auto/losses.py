@@ -22,13 +22,7 @@ from scipy.special import xlogy
 from dkdist._base.parameter_checks import check_choice, check_positive
 from dkdist._numba.arrays import F64
 from dkdist._utils.serialization import serializable
-from dkdist.auto._tuning import (
-    IRLS_ATOL,
-    MAX_IRLS_STEPS,
-    MAX_LOG_MEAN,
-    MAX_LOG_MEAN_STEP,
-    MIN_RELATIVE_RESIDUAL,
-)
+from dkdist.auto import _tuning
 from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL, duals
 
 
@@ -57,20 +51,20 @@ class PoissonLoss:
     @staticmethod
     def decode(values: F64) -> F64:
         """Return means of counts from values on the scale of their logarithm."""
-        return np.exp(np.clip(values, -MAX_LOG_MEAN, MAX_LOG_MEAN))
+        return np.exp(np.clip(values, -_tuning.MAX_LOG_MEAN, _tuning.MAX_LOG_MEAN))
 
     def duals(self, K: F64, y: F64, weights: F64, alpha: float) -> F64:
         """Return dual coefficients (n, t) of Poisson regressions, as `kernel_ridge.duals`."""
         counts, columns = self._counts(y), []
         for j, scale in enumerate(self.scale):
             rate = np.full(len(y), np.average(counts[:, j], weights=weights))
-            for _ in range(MAX_IRLS_STEPS):
+            for _ in range(_tuning.MAX_IRLS_STEPS):
                 eta = np.log(rate)
                 working = (eta + counts[:, j] / rate - 1 - self.centre[j]) / scale
                 a = duals(K, working[:, None], weights * rate / np.average(rate, weights=weights), alpha)
                 step = self.centre[j] + scale * (K @ a + INTERCEPT_KERNEL * a.sum())[:, 0] - eta
-                rate = np.exp(eta + np.clip(step, -MAX_LOG_MEAN_STEP, MAX_LOG_MEAN_STEP))
-                if np.abs(step).max() < IRLS_ATOL * scale:
+                rate = np.exp(eta + np.clip(step, -_tuning.MAX_LOG_MEAN_STEP, _tuning.MAX_LOG_MEAN_STEP))
+                if np.abs(step).max() < _tuning.IRLS_ATOL * scale:
                     break
             columns.append(a)
         return np.concatenate(columns, axis=1)
@@ -141,12 +135,12 @@ class QuantileLoss:
             a = duals(K, y[:, [j]], weights, alpha)
             fitted = K @ a + INTERCEPT_KERNEL * a.sum()
             deviation = np.sqrt(np.average((y[:, j] - fitted[:, 0]) ** 2, weights=weights))
-            for _ in range(MAX_IRLS_STEPS if deviation > 0 else 0):
-                size = np.maximum(np.abs(y[:, [j]] - fitted), MIN_RELATIVE_RESIDUAL * deviation)
+            for _ in range(_tuning.MAX_IRLS_STEPS if deviation > 0 else 0):
+                size = np.maximum(np.abs(y[:, [j]] - fitted), _tuning.MIN_RELATIVE_RESIDUAL * deviation)
                 working = y[:, [j]] + (2 * self.quantile - 1) * size
                 a = duals(K, working, weights * deviation / size[:, 0], alpha)
                 previous, fitted = fitted, K @ a + INTERCEPT_KERNEL * a.sum()
-                if np.abs(fitted - previous).max() < IRLS_ATOL * deviation:
+                if np.abs(fitted - previous).max() < _tuning.IRLS_ATOL * deviation:
                     break
             columns.append(a)
         return np.concatenate(columns, axis=1)
@@ -199,12 +193,9 @@ def make_loss(loss: Any, quantile: Any, centre: F64 | None = None, scale: F64 | 
         raise ValueError(f"quantile must be between 0 and 1; got {quantile!r:.200}.")
     if loss == "quantile":
         return QuantileLoss(level)
-    unit = np.ones(1)
-    return (
-        PoissonLoss(unit if centre is None else centre, unit if scale is None else scale)
-        if loss == "poisson"
-        else None
-    )
+    if loss == "squared_error":
+        return None
+    return PoissonLoss(np.ones(1) if centre is None else centre, np.ones(1) if scale is None else scale)
 
 
 def d2_score(loss: Loss, y: Any, predicted: F64, weights: Any) -> float:
@@ -228,9 +219,7 @@ def with_working_response(data: Any, pilot: Any) -> Any:
 
     rows = np.searchsorted(data.positions, pilot.evaluation.rows)
     values = np.zeros_like(data.y)
-    if (
-        not pilot.is_constant
-    ):  # predictions of noise would spread each target to the working responses of other folds
+    if not pilot.is_constant:  # noise would spread each target to the working responses of other folds
         if len(rows) < len(data):
             values = pilot.fold_predictions(data.sets).ensemble
         values[rows] = best_average(pilot.trials, pilot.evaluation).values.mean(axis=0)

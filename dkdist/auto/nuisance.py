@@ -15,48 +15,47 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from dkdist._base.design_columns import StudyDesign, encode, encodings
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._utils.validation import find_stacklevel
-from dkdist.auto._tuning import (
-    MAX_EXPLAINED_VARIANCE,
-    N_NUISANCE_FOLDS,
-    NUISANCE_PENALTY,
-    WARN_EXPLAINED_VARIANCE,
-)
-from dkdist.auto.representation_rows import PairwiseRows, RowKernel
+from dkdist.auto import _tuning
+from dkdist.auto.folds import sample_positions
+from dkdist.auto.representation_rows import PairwiseRows, RowKernel, leaf_rows
 from dkdist.auto.scoring import TrainingData
 from dkdist.auto.study_design import adjust_rows, residuals
+from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL, duals
 
-
-@dataclass(frozen=True)
-class Confounding:
-    """Fraction of the target's variance that each adjusted variable explains; ``is_complete`` if too little is left."""
-
-    explained: dict[str, float]
-    is_complete: bool
+if TYPE_CHECKING:
+    from dkdist.auto.selection import SelectedModel
 
 
-def check_confounding(data: TrainingData) -> Confounding:
-    """Return how far adjusted variables explain the targets of training data; warn if they explain half."""
+def check_confounding(data: TrainingData) -> tuple[dict[str, float], bool]:
+    """Return the fraction of the targets' variance that each variable explains.
+
+    Warn if adjusted variables explain half. Also return whether too little is left for any statement about the sets.
+    """
     design = data.design
-    if design is None or not design.adjusted:
-        return Confounding({}, is_complete=False)
-    explained, total, n_columns = dict[str, float](), 0.0, 0
-    for names in (*((name,) for name in design.adjusted), design.adjusted):
-        of_outputs, n_columns = _explained(design.select(names), data.y, data.weights)
-        total, largest = of_outputs[0], max(of_outputs)
-        if len(names) == 1:
-            explained[names[0]] = largest
-    is_complete = total >= MAX_EXPLAINED_VARIANCE
-    if is_complete or largest >= WARN_EXPLAINED_VARIANCE:
+    if design is None:
+        return {}, False
+    explained = {}
+    for i, (name, values) in enumerate(design.columns.items()):
+        variable = StudyDesign({name: values}, int(i < design.n_covariates))
+        explained[name] = max(_explained(variable, data.y, data.weights)[0])
+    if not design.adjusted:
+        return explained, False
+    of_outputs, n_columns = _explained(design.select(design.adjusted), data.y, data.weights)
+    total, largest = of_outputs[0], max(of_outputs)
+    is_complete = total >= _tuning.MAX_EXPLAINED_VARIANCE
+    if is_complete or largest >= _tuning.WARN_EXPLAINED_VARIANCE:
         named = [
-            name for name, part in explained.items() if part >= WARN_EXPLAINED_VARIANCE
+            name for name in design.adjusted if explained[name] >= _tuning.WARN_EXPLAINED_VARIANCE
         ] or design.adjusted
         lost = (
             "Too little is left for any statement about the sets: the model predicts without them. "
@@ -70,7 +69,7 @@ def check_confounding(data: TrainingData) -> Confounding:
             "sets that break the dependence, such as all classes in each batch.",
             stacklevel=find_stacklevel(),
         )
-    return Confounding(explained, is_complete)
+    return explained, is_complete
 
 
 def _explained(design: StudyDesign, y: F64, weights: F64) -> tuple[list[float], int]:
@@ -117,7 +116,7 @@ def _folds(targets: Array, is_number: bool, groups: Array | None, seed: int) -> 
         np.arange(len(targets)) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
     )
     first = np.unique(units, return_index=True)[1]
-    n_folds = min(N_NUISANCE_FOLDS, len(first))
+    n_folds = min(_tuning.N_NUISANCE_FOLDS, len(first))
     kind = KFold if is_number or np.bincount(targets[first]).max() < n_folds else StratifiedKFold
     splits = kind(n_folds, shuffle=True, random_state=seed % 2**32)
     with warnings.catch_warnings():
@@ -174,7 +173,7 @@ class _Nuisance:
             return np.tile(np.average(y[train], axis=0, weights=weights), (len(test), 1))
         X, centre = [rows[train].astype(np.float64)], rows[train].mean(axis=0, dtype=np.float64)
         K = np.mean([kernel.of(rows.astype(np.float64), X, centre) for kernel in used], axis=0)
-        a = duals(K[train], y[train], weights, NUISANCE_PENALTY)
+        a = duals(K[train], y[train], weights, _tuning.NUISANCE_PENALTY)
         return np.asarray((K[test] + INTERCEPT_KERNEL) @ a)
 
 
@@ -199,3 +198,27 @@ def nuisance_text(
             )
         lines.append(text)
     return lines
+
+
+def report_design(
+    model: SelectedModel, data: TrainingData, explained: dict[str, float]
+) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
+    """Return `nuisance_scores` of the representation with the largest weight, and lines for the summary."""
+    design, fitted = data.design, model.machine.design
+    if design is None or fitted is None:
+        return {}, ()
+    scores: dict[str, dict[str, float]] = {}
+    if design.adjusted:
+        rng = np.random.default_rng([data.seed, RngStream.SAMPLED_SETS])
+        positions = sample_positions(rng, len(data), _tuning.MAX_NUISANCE_SETS)
+        sample = data.take(positions)
+        sets = sample.sets if model.scaler is None else model.scaler.transform(sample.sets)
+        spec = model.best.view.spec
+        if not model.is_constant:
+            leaf = max(model.ensemble.parts, key=lambda part: part.share).leaf
+            spec = next(root.spec for root in model.ensemble.trees.roots if root.leaf == leaf)
+        graph = SharedFeatureGraph((Node(spec, (), 0),))
+        rows = leaf_rows(SearchData(sets, graph, [spec.n_features], False), [0])[0]
+        scores = nuisance_scores(design[positions], rows, sample.weights, sample.groups, data.seed)
+    kinds = {variable.name: variable.description for variable in fitted.variables}
+    return scores, tuple(nuisance_text(design, scores, explained, kinds))

@@ -16,16 +16,7 @@ from dkdist._base.design_columns import encode, encodings
 from dkdist._base.parameter_checks import is_literal
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
-from dkdist.auto._tuning import (
-    HOLD_OUT_SHARE,
-    MAX_BALANCED_SETS,
-    MAX_HOLD_OUT_SETS,
-    MAX_JACKKNIFE_BLOCKS,
-    MAX_NESTED_SETS,
-    MAX_SETS_BY_FOLDS,
-    MIN_BALANCED_FOLDS,
-    MIN_HOLD_OUT_SETS,
-)
+from dkdist.auto import _tuning
 from dkdist.auto.folds import draw_folds, draw_hold_out, max_folds
 from dkdist.auto.scoring import Score, TrainingData
 from dkdist.auto.study_design import COVARIATES, residuals
@@ -59,20 +50,23 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
     unchanged, up to `MAX_NESTED_SETS` sets.
     """
     n = len(data)
-    if single or n > MAX_NESTED_SETS:
+    if single or n > _tuning.MAX_NESTED_SETS:
         refit = n <= max_refit_sets
-        share = HOLD_OUT_SHARE
+        share = _tuning.HOLD_OUT_SHARE
         if not refit:
-            share = min(HOLD_OUT_SHARE, float(np.clip(n // 10, MIN_HOLD_OUT_SETS, MAX_HOLD_OUT_SETS)) / n)
+            share = min(
+                _tuning.HOLD_OUT_SHARE,
+                float(np.clip(n // 10, _tuning.MIN_HOLD_OUT_SETS, _tuning.MAX_HOLD_OUT_SETS)) / n,
+            )
         test = draw_hold_out(n, data.classes, data.groups, share, data.seed, RngStream.OUTER_FOLDS)
         return OuterFolds((test,), refit)
     if data.fold_labels is not None:
         labels = data.fold_labels
         return OuterFolds(tuple(np.flatnonzero(labels == fold) for fold in np.unique(labels)))
     automatic = is_literal(data.cv, "auto")
-    default = next(k for k, max_sets in MAX_SETS_BY_FOLDS.items() if n <= max_sets)
+    default = next(k for k, max_sets in _tuning.MAX_SETS_BY_FOLDS.items() if n <= max_sets)
     n_folds = max_folds(n, data.classes, data.groups, default if automatic else data.cv)
-    if automatic and data.groups is None and data.classes is not None and n <= MAX_BALANCED_SETS:
+    if automatic and data.groups is None and data.classes is not None and n <= _tuning.MAX_BALANCED_SETS:
         n_folds = _balanced_folds(np.bincount(data.classes), n_folds)
     seed = int(np.random.default_rng([data.seed, RngStream.OUTER_FOLDS]).integers(2**32))
     return OuterFolds(tuple(draw_folds(n, data.classes, data.groups, n_folds, seed)))
@@ -83,7 +77,7 @@ def _balanced_folds(class_sizes: I64, n_folds: int) -> int:
 
     Uneven folds bias the score of noise downwards: a class that is rare in training is frequent in the test fold.
     """
-    choices = range(n_folds, min(n_folds, MIN_BALANCED_FOLDS) - 1, -1)
+    choices = range(n_folds, min(n_folds, _tuning.MIN_BALANCED_FOLDS) - 1, -1)
     return next((k for k in choices if not (class_sizes % k).any()), n_folds)
 
 
@@ -130,7 +124,7 @@ class OuterPredictions:
         unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         n_units = int(unit.max()) + 1
         rng = np.random.default_rng([self.data.seed, RngStream.JACKKNIFE])
-        block = (rng.permutation(n_units) % min(n_units, MAX_JACKKNIFE_BLOCKS))[unit]
+        block = (rng.permutation(n_units) % min(n_units, _tuning.MAX_JACKKNIFE_BLOCKS))[unit]
         return (np.flatnonzero(block != b) for b in range(int(block.max()) + 1))
 
     def p_value(self) -> float:
@@ -148,6 +142,7 @@ class OuterPredictions:
 
         With a design, the hypothesis is independence given the design: y and v are residuals of least squares on it,
         and v is the prediction without the offset of the covariates. T is 0 if the design determines the targets.
+        Targets of survival models are martingale residuals, of the log hazards that covariates predict.
         """
         n_units: float = len(self.fold) if self.data.groups is None else len(np.unique(self.data.groups))
         z = self._z() / np.sqrt(self.variance_factor)
@@ -199,7 +194,10 @@ class OuterPredictions:
     def _centred_targets(self) -> F64:
         if self._columns is None:
             return self.data.y - self.data.constant
-        return residuals(self._columns, self.data.weights, self.data.y)
+        data, covariates = self.data, self.predictions.baselines.get(COVARIATES)
+        if data.survival is not None and covariates is not None:
+            data = data.with_residuals(covariates[:, 0])
+        return residuals(self._columns, data.weights, data.y)
 
     @cached_property
     def _set_values(self) -> F64:

@@ -16,13 +16,7 @@ import numpy as np
 from dkdist._base.inputs import Sets, load_points
 from dkdist._base.parameter_checks import is_literal
 from dkdist._base.random_streams import RngStream
-from dkdist.auto._tuning import (
-    MAX_FIT_POINTS,
-    MAX_ORDER_SETS,
-    MIN_SERIES_CORRELATION,
-    MIN_TIED_SHARE,
-    SERIES_LAGS,
-)
+from dkdist.auto import _tuning
 from dkdist.auto.representations import ORDERED_FAMILIES, Omission, is_text
 from dkdist.sets import SampleSets
 
@@ -65,18 +59,17 @@ def find_point_order(ordered: Any, sets: Sets, candidates: Any, seed: int) -> Po
             f"The order of points is not used: dimension {column} is sorted, with repeated values, in every set, as in "
             "a scan of a grid. For series, pass ordered=True.",
         )
-    correlation = serial_correlation(sample)
-    figure = f"the correlation of points up to {SERIES_LAGS[-1]} apart is {correlation:.2f}"
-    if correlation > MIN_SERIES_CORRELATION:
+    correlation, limit = serial_correlation(sample), _tuning.MIN_SERIES_CORRELATION
+    figure = f"the correlation of points up to {_tuning.SERIES_LAGS[-1]} apart is {correlation:.2f}"
+    if correlation > limit:
         return PointOrder(
             True,
-            f"Sets are treated as series: {figure}, above {MIN_SERIES_CORRELATION:g}. If the order of points has no "
-            "meaning, pass ordered=False.",
+            f"Sets are treated as series: {figure}, above {limit:g}. If the order of points has no meaning, pass "
+            "ordered=False.",
         )
     return PointOrder(
         False,
-        f"The order of points is not used: {figure}, at most {MIN_SERIES_CORRELATION:g}. For series, pass "
-        "ordered=True.",
+        f"The order of points is not used: {figure}, at most {limit:g}. For series, pass ordered=True.",
     )
 
 
@@ -88,7 +81,9 @@ def assumptions(order: PointOrder, omissions: Sequence[Omission]) -> tuple[str, 
 
 
 def _load_sample(sets: Sets, seed: int) -> SampleSets:
-    n_sets = int(np.clip(MAX_FIT_POINTS // max(1, sets.n_points // len(sets)), 1, MAX_ORDER_SETS))
+    n_sets = int(
+        np.clip(_tuning.MAX_FIT_POINTS // max(1, sets.n_points // len(sets)), 1, _tuning.MAX_ORDER_SETS)
+    )
     rng = np.random.default_rng([seed, RngStream.POINT_ORDER])
     rows = (
         np.arange(len(sets)) if len(sets) <= n_sets else np.sort(rng.choice(len(sets), n_sets, replace=False))
@@ -111,7 +106,7 @@ def serial_correlation(sample: SampleSets) -> float:
     group = np.repeat(np.arange(len(sample)), sample.sizes)
     x = x - (np.add.reduceat(x, offsets[:-1], axis=0) / sample.sizes[:, None])[group]
     squares = (x**2).sum(axis=0)
-    lags = [lag for lag in SERIES_LAGS if lag < sample.sizes.max()]
+    lags = [lag for lag in _tuning.SERIES_LAGS if lag < sample.sizes.max()]
     products = [(x[lag:] * x[:-lag])[group[lag:] == group[:-lag]].sum(axis=0) for lag in lags]
     if not products:
         return 0.0
@@ -128,5 +123,5 @@ def grid_column(sample: SampleSets) -> int | None:
         return None
     is_sorted = (steps >= 0).all(axis=0) | (steps <= 0).all(axis=0)
     tied_share = (steps == 0).mean(axis=0)
-    is_grid = is_sorted & (tied_share >= MIN_TIED_SHARE) & (tied_share < 1)
+    is_grid = is_sorted & (tied_share >= _tuning.MIN_TIED_SHARE) & (tied_share < 1)
     return int(np.argmax(is_grid)) if is_grid.any() else None

@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from dkdist._base.domains import symmetric_bounds
 from dkdist._base.embedding import SetEmbedding
+from dkdist._base.inputs import Sets
 from dkdist._base.params import Params
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
@@ -127,9 +128,9 @@ def representations(
     return entries, []
 
 
-def is_text(sample: SampleSets) -> bool:
+def is_text(sets: Sets) -> bool:
     """Return whether sets are strings."""
-    return sample.alphabet is not None or sample.relative.dtype.kind == "u"
+    return sets.alphabet is not None or sets.points_dtype.kind == "u"
 
 
 def user_representations(embeddings: Sequence[Any]) -> list[Representation]:

@@ -92,17 +92,14 @@ class EvaluationSet:
     def constant_values(self) -> F64:
         """Predictions (n_repeats, n, t) of the constant: weighted mean targets outside each fold."""
         values = np.empty((len(self.repeats), *self.y.shape))
-        if self.source is not None:
-            for repeat_values, folds in zip(values, self.repeats, strict=True):
-                for fold in folds:
-                    others = np.setdiff1d(np.arange(len(self.y)), fold)
-                    repeat_values[fold] = self.source.take(others).constant_prediction
-            return values
         total, weight = self.weights @ self.y, self.weights.sum()
         for repeat_values, folds in zip(values, self.repeats, strict=True):
             for fold in folds:
                 w = self.weights[fold]
                 repeat_values[fold] = (total - w @ self.y[fold]) / (weight - w.sum())
+                if self.source is not None:
+                    others = np.setdiff1d(np.arange(len(self.y)), fold)
+                    repeat_values[fold] = self.source.take(others).constant_prediction
         return values
 
     def _paired(self, values: F64, others: F64) -> tuple[float, float]:
@@ -144,6 +141,12 @@ def log_losses(values: F64, classes: I64, weights: F64) -> F64:
     return losses / len(values)
 
 
+OPTIONAL_COLUMNS = (
+    "sets", "classes", "groups", "fold_labels", "design", "offset", "event", "time", "log_hazards", "working",
+    "working_weights",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class TrainingData:
     """Sets (None if only targets are used), targets (n, t), weights (n,) with mean 1, classes and groups (optional).
@@ -153,7 +156,8 @@ class TrainingData:
     ``is_ordered`` allows candidates to use the order of points. ``design`` are the covariates and adjusted variables;
     ``offset`` (n, t) is the prediction from the covariates, relative to which ``y`` is. The model must not use the sets
     if the adjusted variables explain the targets (``is_confounded``). ``event`` and ``time`` (n,) of censored times are
-    None in other problems; ``y`` then holds the martingale residuals of equal hazards, and members are Cox regressions.
+    None in other problems; ``y`` then holds the martingale residuals, and members are Cox regressions. ``log_hazards``
+    (n,) are those that the design predicts; None: equal hazards.
     Otherwise members are fitted by ``fit_loss``; None means squared error. Candidates are compared by the squared error
     of the working response ``working`` (n, t) with weights ``working_weights`` (n,), if any, instead of targets and
     weights.
@@ -175,6 +179,7 @@ class TrainingData:
     is_confounded: bool = False
     event: NDArray[np.bool_] | None = None
     time: F64 | None = None
+    log_hazards: F64 | None = None
     fit_loss: Loss | None = None
     working: F64 | None = None
     working_weights: F64 | None = None
@@ -189,24 +194,28 @@ class TrainingData:
         weights = self.weights[rows]
         optional: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[rows]
-            for name in (
-                "sets",
-                "classes",
-                "groups",
-                "fold_labels",
-                "design",
-                "offset",
-                "event",
-                "time",
-                "working",
-                "working_weights",
-            )
+            for name in OPTIONAL_COLUMNS
         }
         part = replace(
             self, y=self.y[rows], weights=weights / weights.mean(), positions=self.positions[rows], **optional
         )
         # residuals of the rows alone: no model uses times of the sets that it is evaluated on
-        return part if part.survival is None else replace(part, y=part.survival.null_residuals()[:, None])
+        return part if part.survival is None else part.with_residuals(part.log_hazards)
+
+    def with_residuals(self, log_hazards: F64 | None) -> TrainingData:
+        """Return censored times with the martingale residuals of log hazards (n,) as targets."""
+        assert self.survival is not None
+        return replace(self, y=self.survival.null_residuals(log_hazards)[:, None], log_hazards=log_hazards)
+
+    @property
+    def needs_exact_fit(self) -> bool:
+        """Whether members need rows of all sets at once: rows with landmarks are neither adjusted nor reweighted."""
+        return self.design is not None or self.fit_loss is not None
+
+    @property
+    def needs_pilot(self) -> bool:
+        """Whether candidates need a working response, from the predictions of a first model."""
+        return isinstance(self.fit_loss, PoissonLoss) and self.working is None
 
     @property
     def survival(self) -> Survival | None:
@@ -222,16 +231,11 @@ class TrainingData:
         the design and the targets may depend on each other.
         """
         order = self._permutation(rng)
-        classes = None if self.classes is None else self.classes[order]
-        return replace(
-            self,
-            y=self.y[order],
-            classes=classes,
-            weights=self.weights[order],
-            positions=self.positions[order],
-            event=None if self.event is None else self.event[order],
-            time=None if self.time is None else self.time[order],
-        )
+        columns: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else values[order]
+            for name in ("y", "classes", "weights", "positions", "event", "time")
+        }
+        return replace(self, **columns)
 
     def _permutation(self, rng: np.random.Generator) -> I64:
         strata = np.zeros(len(self), np.int64)

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from dkdist._utils.validation import check_bool
 from dkdist.auto._tuning import MIN_CLASS_RATIO
-from dkdist.auto.set_learner import SetLearner, check_weights, score_model
+from dkdist.auto.set_learner import SetLearner
 
 if TYPE_CHECKING:  # methods import the rest, as in `SetLearner`
     from dkdist._base.inputs import SetsLike
@@ -204,12 +204,18 @@ class SetClassifier(ClassifierMixin, SetLearner):
         covariates: Sequence[str] | None = None,
         adjust: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(
-            candidates, scoring=scoring, cv=cv, budget=budget, n_permutations=n_permutations, ordered=ordered,
-            verbose=verbose, random_state=random_state, covariates=covariates, adjust=adjust,
-        )  # fmt: skip
+        self.candidates = candidates
         self.ordinal = ordinal
         self.class_weight = class_weight
+        self.scoring = scoring
+        self.cv = cv
+        self.budget = budget
+        self.n_permutations = n_permutations
+        self.ordered = ordered
+        self.verbose = verbose
+        self.random_state = random_state
+        self.covariates = covariates
+        self.adjust = adjust
 
     def fit(
         self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
@@ -234,68 +240,55 @@ class SetClassifier(ClassifierMixin, SetLearner):
         """
         from sklearn.utils.class_weight import compute_sample_weight
 
-        from dkdist._base.inputs import check_sets
-        from dkdist._base.row_ids import align_to_index
+        from dkdist.auto import ordinal
         from dkdist.auto.conformal import fit_prediction_sets
-        from dkdist.auto.ordinal import (
-            fit_proportional_odds,
-            mid_ranks,
-            ordered_classes,
-            ordinal_log_probabilities,
-            ordinal_score,
-            rank_error_note,
-        )
-        from dkdist.auto.outer_predictions import CONSTANT
-        from dkdist.linear.calibration import class_prior, fit_power, shrinkage
+        from dkdist.linear import calibration
         from dkdist.linear.problems import as_classes
         from dkdist.linear.sgd_steps import signs
 
-        X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
         is_ordinal = check_bool("ordinal", self.ordinal)
-        self.__dict__.pop("_loss_name", None)  # of an earlier fit
-        sets, labels = check_sets(X, text=True), column_or_1d(y, warn=True)
+        sets, y, weights, groups = self._aligned(X, y, sample_weight, groups)
+        labels = column_or_1d(y, warn=True)
         if len(labels) != len(sets):
             raise ValueError(
                 f"y must have one target for each of the {len(sets)} sets of X; got {len(labels)} targets."
             )
         self.classes_, index = as_classes(labels)
         if is_ordinal:
-            self.classes_, index = ordered_classes(y, self.classes_, index)
+            self.classes_, index = ordinal.ordered_classes(y, self.classes_, index)
         n_classes = len(self.classes_)
-        weights = check_weights(sample_weight, len(sets))
         if self.class_weight is not None:
             weights = weights * compute_sample_weight(self.class_weight, labels)
         class_sizes = self._class_sizes(index[weights > 0])
         if is_ordinal:
             if self.scoring is not None:
                 raise ValueError(f"scoring must be None with ordinal=True; got {self.scoring!r:.200}.")
-            self._loss_name = "squared error of mid-ranks"
-            rank_score = ordinal_score(index, n_classes)
-            model, outer = self._learn(sets, mid_ranks(index, weights), None, weights, groups, rank_score)
+            self._loss_name, score = "squared error of mid-ranks", ordinal.ordinal_score(index, n_classes)
+            result = self._learn(sets, ordinal.mid_ranks(index, weights), None, weights, groups, score)
         else:
-            model, outer = self._learn(
-                sets, signs(index, n_classes), index, weights, groups, self._scored_by(labels)
-            )
+            score = self._scored_by(labels)
+            result = self._learn(sets, signs(index, n_classes), index, weights, groups, score)
         self._labels = labels[self._used]
-        predictions, truth = outer.predictions, index[outer.positions]
-        own = outer.data.weights
-        self.prior_ = class_prior(truth, n_classes, own)
+        outer = result.outer
+        truth, values, weights = index[outer.positions], outer.predictions.ensemble, outer.data.weights
+        self.prior_ = calibration.class_prior(truth, n_classes, weights)
         if is_ordinal:
-            self.calibration_ = fit_proportional_odds(predictions.ensemble, truth, n_classes, own)
-            logits = ordinal_log_probabilities(predictions.ensemble, self.calibration_)
+            self.calibration_ = ordinal.fit_proportional_odds(values, truth, n_classes, weights)
+            logits = ordinal.ordinal_log_probabilities(values, self.calibration_)
         else:
-            power = fit_power(predictions.ensemble, truth, own)
-            logits = log_softmax(power * predictions.ensemble, axis=1)
-            self.calibration_ = np.asarray(model.calibration) * [power, 1.0]
+            power = calibration.fit_power(values, truth, weights)
+            logits = log_softmax(power * values, axis=1)
+            self.calibration_ = np.asarray(result.model.calibration) * [power, 1.0]
         self.shrinkage_ = 0.0  # the constant predicts class frequencies
-        if self.fallback_ != CONSTANT:
+        if self.fallback_ != "constant":
             p = np.exp(logits[np.arange(len(truth)), truth])
-            self.shrinkage_ = shrinkage(p, self.prior_[truth], own, outer.variance_factor)
+            self.shrinkage_ = calibration.shrinkage(p, self.prior_[truth], weights, outer.variance_factor)
         self.sets_ = fit_prediction_sets(self._shrunk(logits), truth, groups=outer.data.groups)
         if is_ordinal:
-            self._notes = (rank_error_note(truth, self._shrunk(logits).argmax(axis=1)), *self._notes)
+            note = ordinal.rank_error_note(truth, self._shrunk(logits).argmax(axis=1))
+            self._notes = (note, *self._notes)
         elif class_sizes.min() < MIN_CLASS_RATIO * class_sizes.max():
-            self._notes = (self._imbalance_note(truth, largest(predictions.model)), *self._notes)
+            self._notes = (self._imbalance_note(truth, largest(outer.predictions.model)), *self._notes)
         return self
 
     def _class_sizes(self, index: I64) -> I64:
@@ -344,12 +337,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         if rows is not None:
             return output.fit(rows, self._labels, sample_weight=self._weights)
         output.coef_, output.intercept_, output.alpha_ = part.W, part.b, self._best.alpha
-        output.classes_, output.n_features_in_, output.calibration_ = (
-            self.classes_,
-            part.W.shape[1],
-            self.calibration_,
-        )
-        output.multilabel_ = False
+        output.n_features_in_, output.multilabel_ = part.W.shape[1], False
+        output.classes_, output.calibration_ = self.classes_, self.calibration_
         return output
 
     def _scored_by(self, labels: NDArray[Any]) -> Any:
@@ -420,13 +409,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy, or the score defined by ``scoring``."""
-        from dkdist._base.row_ids import align_to_index
-
-        check_is_fitted(self)
-        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
-        if self.scoring is None:
-            return float(super().score(X, y, sample_weight))
-        return score_model(self, X, y, sample_weight)
+        return self._scored(super().score, X, y, sample_weight)
 
 
 def largest(values: F64) -> I64:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
-
-from dkdist._base.random_streams import RngStream
-from dkdist._utils.validation import check_verbose, find_stacklevel
-from dkdist.auto import _tuning
-from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING
 
 # Methods import the rest, so that a class is available before numba, Dask and Zarr are loaded (1.5 s).
 if TYPE_CHECKING:
@@ -25,11 +18,8 @@ if TYPE_CHECKING:
     from dkdist._base.inputs import Sets, SetsLike
     from dkdist._base.parameter_checks import RandomStateLike
     from dkdist._numba.arrays import F64, I64
-    from dkdist._runtime.progress import Progress
-    from dkdist.auto.budgets import Budget
-    from dkdist.auto.outer_predictions import OuterFolds, OuterPredictions
-    from dkdist.auto.scoring import Score, TrainingData
-    from dkdist.auto.selection import SelectedModel
+    from dkdist.auto.nested_evaluation import EvaluatedModel
+    from dkdist.auto.scoring import Score
     from dkdist.inspection.fitted_pipeline import Subject
 
 
@@ -43,7 +33,17 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _notes: tuple[str, ...] = ()
     _assumptions: tuple[str, ...] = ()
     _background_columns: F64 | None = None
-    covariates: Sequence[str] | None = None  # of models without these parameters
+    _explained: dict[str, float] | None = None  # R^2 with the target; None in older files
+    # parameters, which subclasses document and set
+    candidates: str | Sequence[Any]
+    cv: Any
+    budget: Any
+    n_permutations: int | None
+    ordered: str | bool
+    verbose: bool | int
+    random_state: RandomStateLike
+    scoring: str | Callable[..., float] | None = None
+    covariates: Sequence[str] | None = None
     adjust: Sequence[str] | None = None
 
     @classmethod
@@ -65,215 +65,68 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             "_notes": tuple[str, ...], "_assumptions": tuple[str, ...] | None, "ordered_": bool | None,
             "_n_members": int, "_best_part": KernelMember | LinearMember | None, "_best_index": int,
             "nuisance_scores_": dict[str, dict[str, float]] | None, "_background_columns": F64 | None,
+            "_explained": dict[str, float] | None,
         }  # fmt: skip
 
-    def __init__(
-        self,
-        candidates: str | Sequence[Any] = "auto",
-        *,
-        scoring: str | Callable[..., float] | None = None,
-        cv: Any = "auto",
-        budget: float | None = None,
-        n_permutations: int | None = None,
-        ordered: str | bool = "auto",
-        verbose: bool | int = False,
-        random_state: RandomStateLike = None,
-        covariates: Sequence[str] | None = None,
-        adjust: Sequence[str] | None = None,
-    ) -> None:
-        self.candidates = candidates
-        self.scoring = scoring
-        self.cv = cv
-        self.budget = budget
-        self.n_permutations = n_permutations
-        self.ordered = ordered
-        self.verbose = verbose
-        self.random_state = random_state
-        self.covariates = covariates
-        self.adjust = adjust
+    def _aligned(self, X: SetsLike, y: Any, sample_weight: Any, groups: Any) -> tuple[Sets, Any, F64, Any]:
+        """Return checked sets, and targets, weights and groups in their order; forget names of an earlier fit."""
+        from dkdist._base.inputs import check_sets
+        from dkdist._base.row_ids import align_to_index
+
+        X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
+        self.__dict__.pop("_loss_name", None)
+        sets = check_sets(X, text=True)
+        return sets, y, check_weights(sample_weight, len(sets)), groups
 
     def _learn(
-        self,
-        sets: Sets,
-        y: F64,
-        classes: I64 | None,
-        weights: F64,
-        groups: Any,
-        score: Score,
-        survival: Any = None,
-    ) -> tuple[SelectedModel, OuterPredictions]:
-        """Select, fit and evaluate with targets (n, t) and weights (n,) of sets.
+        self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score, survival: Any = None,
+    ) -> EvaluatedModel:  # fmt: skip
+        """Select, fit and evaluate with targets (n, t) and weights (n,) of sets, and set the fitted attributes.
 
         ``survival`` is None, or the events and times (n,) whose residuals are the targets.
         """
-        from dkdist._base.design_columns import StudyDesign, check_names
         from dkdist._base.embedding import set_feature_names
-        from dkdist._base.parameter_checks import check_int, draw_seed
-        from dkdist._runtime.progress import Progress
-        from dkdist.auto.budgets import Budget
-        from dkdist.auto.folds import fold_labels
-        from dkdist.auto.leakage import warn_leakage
-        from dkdist.auto.nuisance import check_confounding
-        from dkdist.auto.point_order import assumptions, check_ordered, find_point_order
-        from dkdist.auto.scoring import TrainingData
-        from dkdist.auto.selection import refit_sparse, select_model
+        from dkdist.auto.leaderboard import verdict
+        from dkdist.auto.nested_evaluation import select_and_evaluate, training_data
 
-        names = check_names(self.covariates, self.adjust)
-        design = StudyDesign.of(sets, *names) if any(names) else None
-        n_permutations = (
-            None if self.n_permutations is None else check_int("n_permutations", self.n_permutations)
-        )
-        check_ordered(self.ordered)
-        used = np.flatnonzero(weights)
-        if len(used) < 2:
-            raise ValueError(f"sample_weight must be above 0 for at least 2 sets; got {len(used)}.")
-        if len(used) < MIN_SETS_WITHOUT_WARNING:
-            warnings.warn(
-                f"X should have at least {MIN_SETS_WITHOUT_WARNING} sets; got {len(used)}. Scores have large standard "
-                "errors, and the model may fall back to a constant prediction.",
-                stacklevel=find_stacklevel(),
-            )
-        used_groups = None if groups is None else check_groups(groups, len(sets))[used]
-        used_classes = None if classes is None else classes[used]
-        data = TrainingData(
-            sets if len(used) == len(sets) else sets[used], y[used], used_classes, weights[used] / weights[used].mean(),
-            used_groups, used, self.cv, fold_labels(self.cv, len(used), used_classes, used_groups),
-            draw_seed(self.random_state), None if self.scoring is None else score,
-            design=None if design is None else design[used],
-        )  # fmt: skip
-        confounding = check_confounding(data)
-        data = replace(data, is_confounded=confounding.is_complete)
-        if survival is not None:
-            data = replace(data, event=survival[0][used], time=survival[1][used])
+        data = training_data(self, sets, y, classes, weights, groups, score, survival)
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         set_feature_names(self, sets)
-        order = find_point_order(self.ordered, data.sets, self.candidates, data.seed)
-        data = replace(data, is_ordered=order.is_used, fit_loss=self._fit_loss)
-        budget = Budget.from_value(self.budget)
-        folds = self._outer_folds(data, budget)
-        warn_leakage(data.sets, data.groups, folds.test_rows, data.positions)
-        n_selections = len(folds.test_rows) + folds.refit
-        verbose = check_verbose(self.verbose)
-        with Progress(n_selections, type(self).__name__, show=verbose, unit="selections") as progress:
-            model = None
-            if folds.refit:  # before the folds, so that errors name sets by their positions in X
-                model = select_model(data, self.candidates, budget.restart(2 / 3))
-                progress.advance(1)
-            last_model, train, outer = self._evaluate(data, folds, budget, progress)
-            model = refit_sparse(last_model, data) if model is None else model
-        training_data, model = (train, last_model) if model is None else (data, model)
-        self._used, self._weights, self._seed = training_data.positions, training_data.weights, data.seed
-        self.p_value_ = outer.p_value()
-        if n_permutations is not None:
-            self.p_value_ = self._refitted_p_value(data, outer.statistic, n_permutations)
-        self._store_result(model, outer, folds, score)
-        self._notes = (*self._notes, *self._report_design(model, data, confounding.explained))
-        self.ordered_, self._assumptions = order.is_used, assumptions(order, model.omissions)
-        return model, outer
-
-    def _outer_folds(self, data: TrainingData, budget: Budget) -> OuterFolds:
-        from dkdist.auto.outer_predictions import draw_outer_folds
-
-        return draw_outer_folds(data, _tuning.MAX_EXACT_SETS, single=bool(np.isfinite(budget.seconds)))
-
-    def _evaluate(
-        self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress | None = None
-    ) -> tuple[SelectedModel, TrainingData, OuterPredictions]:
-        """Return the model of the last outer fold, its training data, and the predictions of all folds."""
-        from dkdist.auto.outer_predictions import collect_predictions
-        from dkdist.auto.selection import select_model
-
-        parts = []
-        for test in folds.test_rows:
-            train = data.take(np.setdiff1d(np.arange(len(data)), test))
-            model = select_model(train, self.candidates, budget.restart())
-            design = None if data.design is None else data.design[test]
-            parts.append(model.fold_predictions(data.sets[test], design))
-            if progress is not None:
-                progress.advance(1)
-        return model, train, collect_predictions(data, folds, parts)
-
-    def _refitted_p_value(self, data: TrainingData, observed: float, n_permutations: int) -> float:
-        """Repeat selection and evaluation with permuted targets."""
-        from dkdist._runtime.progress import Progress
-        from dkdist.auto.budgets import Budget
-
-        rng = np.random.default_rng([data.seed, RngStream.P_VALUE])
-        n_as_large = 0
-        name = f"{type(self).__name__}, permuted targets"
-        verbose = check_verbose(self.verbose)
-        with Progress(n_permutations, name, show=verbose, unit="evaluations") as progress:
-            for _ in range(n_permutations):
-                permuted = data.permuted(rng)
-                budget = Budget.from_value(self.budget)
-                *_, outer = self._evaluate(permuted, self._outer_folds(permuted, budget), budget)
-                n_as_large += outer.statistic >= observed - 1e-9 * abs(observed)
-                progress.advance(1)
-        return (1 + n_as_large) / (1 + n_permutations)
-
-    def _store_result(
-        self, model: SelectedModel, outer: OuterPredictions, folds: OuterFolds, score: Score
-    ) -> None:
-        """Set the fitted attributes."""
-        from dkdist.auto.leaderboard import Evidence, equivalence_margin, make_leaderboard, verdict
-        from dkdist.auto.losses import shift_trials
-        from dkdist.auto.outer_predictions import CONSTANT
-        from dkdist.auto.study_design import COVARIATES
-
+        result = select_and_evaluate(self, data, score)
+        model, used = result.model, result.training_data
+        self._used, self._weights, self._seed = used.positions, used.weights, used.seed
         self.machine_, self.scaler_, self.background_ = model.machine, model.scaler, model.background
         design, self._background_columns = model.machine.design, None
         if design is not None and model.background is not None:
             self._background_columns = design.encode(design.read(model.background))
-        self.fallback_ = None
-        if model.is_constant:
-            self.fallback_ = COVARIATES if self.covariates else CONSTANT
-        trials = (
-            model.trials
-            if self._fit_loss is None
-            else shift_trials(model.trials, model.evaluation, self._fit_loss)
-        )
-        self.leaderboard_, self.leads_ = make_leaderboard(outer, trials, model.evaluation, score)
-        scores = {entry["name"]: entry["score"] for entry in self.leaderboard_}
-        margin = equivalence_margin(scores[CONSTANT], self.scoring is None)
-        self._evidence = Evidence(self.p_value_, margin, model.is_constant, outer.data.design is not None)
-        self.verdicts_ = {name: verdict(name, *lead, self._evidence) for name, lead in self.leads_.items()}
-        self.judged_ = outer.positions
-        self._evaluated_on, self._notes = folds.description, ()
-        self._best = model.best.without_values()
+        self._best, self._n_members = model.best.without_values(), len(model.ensemble.parts)
         members = [i for i, part in enumerate(model.machine.parts) if part is model.best_part]
         self._best_index = members[0] if members else -1
         self._best_part = None if members else model.best_part
-        self._n_members = len(model.ensemble.parts)
+        self.leaderboard_, self.leads_, self._evidence = result.leaderboard, result.leads, result.evidence
+        self.verdicts_ = {name: verdict(name, *lead, result.evidence) for name, lead in result.leads.items()}
+        self.p_value_, self.nuisance_scores_ = result.p_value, result.nuisance_scores
+        self._explained = result.explained
+        self.fallback_ = None
+        if model.is_constant:
+            self.fallback_ = "covariates" if self.covariates else "constant"
+        self.judged_, self.ordered_ = result.outer.positions, result.is_ordered
+        self._evaluated_on, self._notes = result.evaluated_on, result.design_notes
+        self._assumptions = result.assumptions
+        return result
 
-    def _report_design(
-        self, model: SelectedModel, data: TrainingData, explained: dict[str, float]
-    ) -> tuple[str, ...]:
-        """Set ``nuisance_scores_`` and return lines for the summary."""
-        from dkdist.auto.folds import sample_positions
-        from dkdist.auto.nuisance import nuisance_scores, nuisance_text
-        from dkdist.auto.representation_rows import leaf_rows
-        from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
+    def _scored(self, default: Callable[..., Any], X: SetsLike, y: Any, sample_weight: Any) -> float:
+        """Return the score defined by ``scoring``, or the ``default`` one."""
+        from sklearn.metrics import check_scoring
 
-        self.nuisance_scores_: dict[str, dict[str, float]] = {}
-        fitted = model.machine.design
-        if data.design is None or fitted is None:
-            return ()
-        if data.design.adjusted:
-            rng = np.random.default_rng([data.seed, RngStream.SAMPLED_SETS])
-            positions = sample_positions(rng, len(data), _tuning.MAX_NUISANCE_SETS)
-            sample = data.take(positions)
-            sets = sample.sets if model.scaler is None else model.scaler.transform(sample.sets)
-            spec = model.best.view.spec
-            if not model.is_constant:
-                leaf = max(model.ensemble.parts, key=lambda part: part.share).leaf
-                spec = next(root.spec for root in model.ensemble.trees.roots if root.leaf == leaf)
-            graph = SharedFeatureGraph((Node(spec, (), 0),))
-            rows = leaf_rows(SearchData(sets, graph, [spec.n_features], False), [0])[0]
-            self.nuisance_scores_ = nuisance_scores(
-                data.design[positions], rows, sample.weights, sample.groups, data.seed
-            )
-        kinds = {variable.name: variable.description for variable in fitted.variables}
-        return tuple(nuisance_text(data.design, self.nuisance_scores_, explained, kinds))
+        from dkdist._base.row_ids import align_to_index
+
+        check_is_fitted(self)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
+        if self.scoring is None:
+            return float(default(X, y, sample_weight))
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(check_scoring(self, self.scoring)(self, X, y, **weights))
 
     def check_loaded(self) -> None:
         """Raise ValueError if loaded attributes are inconsistent."""
@@ -473,7 +326,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             By point: contributions to ``classes_[1]`` for two classes, else to each class or target. Gradients are
             averaged along a path from the background to the set (Sundararajan, Taly, Yan 2017).
         (n_sets, d) or (n_sets, q) float64 array, or with a last axis k
-            By dimension, or at positions ``at``.
+            By dimension, or at positions ``at``. Covariates and adjusted variables of the set are constant:
+            background sets count as if they had the same ones.
         pandas.DataFrame
             With ``as_frame``.
         """
@@ -481,11 +335,6 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         from dkdist.inspection.answers import answer
 
         check_is_fitted(self)
-        if by == "dimension" and self.machine_.design is not None:
-            raise ValueError(
-                "by must be 'point' for models with covariates or adjust, because points of different sets have "
-                "different adjustments; got 'dimension'."
-            )
         seed = self._seed if random_state is None else draw_seed(random_state)
         subject = self._subject(X, has_background=background is not None)
         return answer(subject, X, by, at, reference, background, seed, as_frame)
@@ -535,24 +384,3 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> F64:
             f"{'only zeros' if not weights.any() else f'{weights[i]} (set {i})'}."
         )
     return weights
-
-
-def score_model(model: SetLearner, X: Any, y: Any, sample_weight: Any) -> float:
-    """Return the score defined by ``scoring``; weights require a scorer that accepts them."""
-    from sklearn.metrics import check_scoring
-
-    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    return float(check_scoring(model, model.scoring)(model, X, y, **weights))
-
-
-def check_groups(groups: Any, n: int) -> NDArray[Any]:
-    """Return group indices (n,); ValueError for fewer than 2 groups."""
-    labels = np.asarray(groups)
-    if labels.shape != (n,):
-        raise ValueError(f"groups must have shape ({n},), one label per set; got {labels.shape}.")
-    unique_labels, index = np.unique(labels, return_inverse=True)
-    if len(unique_labels) < 2:
-        raise ValueError(
-            f"groups must contain at least 2 distinct values; got {unique_labels.tolist()[0]!r} for every set."
-        )
-    return index

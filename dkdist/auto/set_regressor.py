@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from dkdist.auto.set_learner import SetLearner, check_weights, score_model
+from dkdist.auto.set_learner import SetLearner
 
 if TYPE_CHECKING:  # methods import the rest, as in `SetLearner`
     from dkdist._base.inputs import SetsLike
@@ -104,12 +103,18 @@ class SetRegressor(RegressorMixin, SetLearner):
         covariates: Sequence[str] | None = None,
         adjust: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(
-            candidates, scoring=scoring, cv=cv, budget=budget, n_permutations=n_permutations, ordered=ordered,
-            verbose=verbose, random_state=random_state, covariates=covariates, adjust=adjust,
-        )  # fmt: skip
+        self.candidates = candidates
         self.loss = loss
         self.quantile = quantile
+        self.scoring = scoring
+        self.cv = cv
+        self.budget = budget
+        self.n_permutations = n_permutations
+        self.ordered = ordered
+        self.verbose = verbose
+        self.random_state = random_state
+        self.covariates = covariates
+        self.adjust = adjust
 
     def check_loaded(self) -> None:
         """Raise ValueError if loaded attributes are inconsistent."""
@@ -127,16 +132,12 @@ class SetRegressor(RegressorMixin, SetLearner):
         self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> SetRegressor:
         """Select and fit a model; ``y`` is (n,) or (n, n_targets), other parameters as in `SetClassifier.fit`."""
-        from dkdist._base.inputs import check_sets
         from dkdist._base.parameter_checks import check_set_targets
-        from dkdist._base.row_ids import align_to_index
         from dkdist.auto.conformal import fit_intervals
         from dkdist.auto.losses import QuantileLoss, make_loss
 
-        X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
-        sets = check_sets(X, text=True)
+        sets, y, weights, groups = self._aligned(X, y, sample_weight, groups)
         targets = check_set_targets(y, len(sets))
-        weights = check_weights(sample_weight, len(sets))
         self.single_ = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)
         self._fit_loss = make_loss(self.loss, self.quantile)
@@ -145,7 +146,6 @@ class SetRegressor(RegressorMixin, SetLearner):
                 f"covariates must be None with loss={self.loss!r}, because effects add up for the squared error only; "
                 f"got {self.covariates!r:.200}. Use adjust, or loss='squared_error'."
             )
-        self.__dict__.pop("_loss_name", None)  # of an earlier fit
         encoded = columns if self._fit_loss is None else self._fit_loss.encode(columns)
         self.mean_ = np.average(encoded, axis=0, weights=weights)
         spread = np.sqrt(np.average((encoded - self.mean_) ** 2, axis=0, weights=weights))
@@ -153,16 +153,14 @@ class SetRegressor(RegressorMixin, SetLearner):
         self._fit_loss = make_loss(self.loss, self.quantile, self.mean_, self.scale_)
         if self._fit_loss is not None:
             self._score_name, self._loss_name = self._fit_loss.score_name, self._fit_loss.name
-        _, outer = self._learn(
-            sets, (encoded - self.mean_) / self.scale_, None, weights, groups, self._scored_by(columns)
-        )
+        standardised = (encoded - self.mean_) / self.scale_
+        outer = self._learn(sets, standardised, None, weights, groups, self._scored_by(columns)).outer
         self._targets = targets[self._used]
         predictions = outer.predictions
         values = predictions.ensemble if self.fallback_ is None else predictions.baselines[self.fallback_]
         is_quantile = isinstance(self._fit_loss, QuantileLoss) and self.fallback_ is None
-        if is_quantile and len(values) == len(
-            self._used
-        ):  # fewer new targets are below quantiles than fitted ones
+        if is_quantile and len(values) == len(self._used):
+            # fewer new targets are below quantiles than fitted ones
             shift = self._fit_loss.shift(outer.data.y, values, outer.data.weights)
             self.mean_ = self.mean_ + shift * self.scale_
         predicted, truth = self._true(values), columns[outer.positions]
@@ -226,16 +224,12 @@ class SetRegressor(RegressorMixin, SetLearner):
 
     def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R^2, the D^2 of ``loss``, or the score defined by ``scoring``."""
-        from dkdist._base.row_ids import align_to_index
+        return self._scored(super().score if self._fit_loss is None else self._d2, X, y, sample_weight)
+
+    def _d2(self, X: SetsLike, y: Any, sample_weight: Any) -> float:
         from dkdist.auto.losses import d2_score
 
-        check_is_fitted(self)
-        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
-        if self.scoring is None and self._fit_loss is not None:
-            return d2_score(self._fit_loss, y, self.predict(X), sample_weight)
-        if self.scoring is None:
-            return float(super().score(X, y, sample_weight))
-        return score_model(self, X, y, sample_weight)
+        return d2_score(self._fit_loss, y, self.predict(X), sample_weight)
 
 
 def mean_r2(true: F64, predicted: F64) -> float:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from dkdist.auto.set_learner import SetLearner, check_weights
 
@@ -27,7 +26,7 @@ class SetSurvival(SetLearner):
 
     Parameters
     ----------
-    candidates, cv, budget, n_permutations, ordered, verbose, random_state
+    candidates, cv, budget, n_permutations, ordered, verbose, random_state, covariates, adjust
         As in `SetClassifier`.
 
     Attributes
@@ -41,7 +40,7 @@ class SetSurvival(SetLearner):
     slope_ : float
         Coefficient of the held-out log hazards in a Cox regression; risk scores are multiplied by it. Below 1 for
         models that are too confident, and 0 for the constant.
-    best_estimator_, background_, ordered_, n_features_in_
+    best_estimator_, background_, ordered_, nuisance_scores_, n_features_in_
         As in `SetClassifier`; ``best_estimator_`` predicts log hazards.
 
     Raises
@@ -53,8 +52,11 @@ class SetSurvival(SetLearner):
     -----
     The Cox regression has Breslow's treatment of equal times. Up to 4,000 sets it is exact; larger collections use the
     kernels of 512 landmark sets in a few passes over all sets. Its memory is n numbers and one m x m matrix for m
-    landmarks. See `SetClassifier` for evaluation and cost. Observation must end independently of the event, given the
-    risk score; `predict_lower_bound` states more.
+    landmarks. Observation must end independently of the event, given the risk score; `predict_lower_bound` states more.
+    See `SetClassifier` for evaluation and cost.
+
+    Covariates and adjusted variables enter a Cox regression, whose held-out log hazards are the offset in those on the
+    adjusted rows. Predictions include the part of the covariates alone.
 
     References
     ----------
@@ -80,7 +82,6 @@ class SetSurvival(SetLearner):
 
     _score_name = "concordance"
     _loss_name = "squared error of martingale residuals"
-    scoring = None  # no parameter: the score is the concordance
 
     @classmethod
     def saved_attributes(cls) -> dict[str, Any]:
@@ -103,6 +104,8 @@ class SetSurvival(SetLearner):
         ordered: str | bool = "auto",
         verbose: bool | int = False,
         random_state: RandomStateLike = None,
+        covariates: Sequence[str] | None = None,
+        adjust: Sequence[str] | None = None,
     ) -> None:
         self.candidates = candidates
         self.cv = cv
@@ -111,6 +114,8 @@ class SetSurvival(SetLearner):
         self.ordered = ordered
         self.verbose = verbose
         self.random_state = random_state
+        self.covariates = covariates
+        self.adjust = adjust
 
     def fit(
         self, X: SetsLike, y: Any, sample_weight: ArrayLike | None = None, groups: Any = None
@@ -132,16 +137,12 @@ class SetSurvival(SetLearner):
         SetSurvival
             The fitted estimator.
         """
-        from dkdist._base.inputs import check_sets
-        from dkdist._base.row_ids import align_to_index
         from dkdist.auto.survival_curves import fit_curves, fit_slope
         from dkdist.linear.concordance import comparable_pairs, concordance
         from dkdist.linear.cox import Survival
 
-        X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
-        sets = check_sets(X, text=True)
+        sets, y, weights, groups = self._aligned(X, y, sample_weight, groups)
         event, time = check_survival(y, len(sets))
-        weights = check_weights(sample_weight, len(sets))
         used = np.flatnonzero(weights)
         survival = Survival(event[used], time[used], weights[used])
         if not survival.event.any():
@@ -159,20 +160,22 @@ class SetSurvival(SetLearner):
         def score(values: F64, rows: I64) -> float:
             return concordance(Survival(event[rows], time[rows], np.ones(len(rows))), values[:, 0])
 
-        _, outer = self._learn(sets, residuals, None, weights, groups, score, (event, time))
+        outer = self._learn(sets, residuals, None, weights, groups, score, (event, time)).outer
         rows = outer.positions
-        held_out, f = Survival(event[rows], time[rows], outer.data.weights), outer.predictions.ensemble[:, 0]
+        held_out, predictions = Survival(event[rows], time[rows], outer.data.weights), outer.predictions
+        f = (predictions.ensemble if self.fallback_ is None else predictions.baselines[self.fallback_])[:, 0]
         if not held_out.event.any():
             raise ValueError(
                 f"y must have an event among the {len(rows)} held-out sets; got only censored times there. Use more "
                 "sets, or cv without a budget of seconds."
             )
-        self.slope_ = 0.0 if self.fallback_ is not None else max(0.0, fit_slope(f, held_out))
+        self.slope_ = max(0.0, fit_slope(f, held_out))  # 0 for the constant
         self.curves_ = fit_curves(self.slope_ * f, held_out, outer.data.groups)
         self.unique_times_, self.cum_baseline_hazard_ = self.curves_.times, self.curves_.hazards
         self._notes = (
             f"{int(survival.event.sum())} of {len(used)} sets have an event. Slope of held-out log hazards: "
             f"{self.slope_:.2f} (1: calibrated).",
+            *self._notes,
         )
         return self
 
@@ -235,12 +238,12 @@ class SetSurvival(SetLearner):
 
     def score(self, X: SetsLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return Harrell's concordance: the fraction of comparable pairs whose earlier event has the larger risk."""
-        from dkdist._base.row_ids import align_to_index
+        return self._scored(self._concordance, X, y, sample_weight)
+
+    def _concordance(self, X: SetsLike, y: Any, sample_weight: Any) -> float:
         from dkdist.linear.concordance import comparable_pairs, concordance
         from dkdist.linear.cox import Survival
 
-        check_is_fitted(self)
-        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         risk = self.predict(X)
         event, time = check_survival(y, len(risk))
         survival = Survival(event, time, check_weights(sample_weight, len(risk)))

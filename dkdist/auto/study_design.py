@@ -20,11 +20,9 @@ from dkdist._base.design_columns import DesignColumn, StudyDesign, encode, encod
 from dkdist._base.inputs import Sets
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.serialization import serializable
-from dkdist.auto._tuning import (
-    MAX_COLUMNS_OF_PRODUCT,
-    OFFSET_PENALTIES,
-    SETS_PER_STRATUM,
-)
+from dkdist.auto import _tuning
+from dkdist.auto.folds import draw_folds, max_folds
+from dkdist.linear.cox import ArrayRows, Survival, fit_cox
 
 COVARIATES = "covariates"
 """The name of the baseline that predicts from the covariates alone."""
@@ -59,6 +57,20 @@ class FittedDesign:
         k = sum(len(one.centre) for one in variables[: design.n_covariates])
         coef, offset = fit_offset(Z[:, :k], Z[:, k:], y, weights, groups)
         return cls(variables, design.n_covariates, coef), Z, offset
+
+    @classmethod
+    def fit_hazards(
+        cls, design: StudyDesign, y: Survival, groups: Any, seed: int
+    ) -> tuple[FittedDesign, F64, F64, F64]:
+        """Return the design fitted by Cox regression, columns (n, q), and held-out log hazards of all variables (n,).
+
+        Also the part (n, 1) of these that covariates predict.
+        """
+        variables = encodings(design, y.weights)
+        Z = encode(variables, design)
+        k = sum(len(one.centre) for one in variables[: design.n_covariates])
+        coef, log_hazards, offset = fit_hazard_offset(Z[:, :k], Z[:, k:], y, groups, seed)
+        return cls(variables, design.n_covariates, coef[:, None]), Z, log_hazards, offset[:, None]
 
     @property
     def n_columns(self) -> int:
@@ -112,7 +124,7 @@ def permutation_strata(design: StudyDesign, y: F64, weights: F64) -> I64:
     centred = expected - expected.mean(axis=0)
     axis = np.linalg.svd(centred, full_matrices=False)[2][0]
     rank = np.argsort(np.argsort(centred @ axis, kind="stable"), kind="stable")
-    return np.minimum(rank // SETS_PER_STRATUM, max(0, len(y) // SETS_PER_STRATUM - 1))
+    return np.minimum(rank // _tuning.SETS_PER_STRATUM, max(0, len(y) // _tuning.SETS_PER_STRATUM - 1))
 
 
 def adjust_rows(
@@ -126,8 +138,10 @@ def adjust_rows(
     P = least_squares(Z, weights)
     adjusted_rows, coefficients = {}, {}
     for leaf, leaf_rows in rows.items():
-        steps = range(0, leaf_rows.shape[1], MAX_COLUMNS_OF_PRODUCT)  # products in float64 need copies
-        B = np.concatenate([P @ leaf_rows[:, i : i + MAX_COLUMNS_OF_PRODUCT] for i in steps], axis=1)
+        steps = range(
+            0, leaf_rows.shape[1], _tuning.MAX_COLUMNS_OF_PRODUCT
+        )  # products in float64 need copies
+        B = np.concatenate([P @ leaf_rows[:, i : i + _tuning.MAX_COLUMNS_OF_PRODUCT] for i in steps], axis=1)
         if images.get(leaf):
             B = np.mean([B, *(B[:, columns] for columns in images[leaf])], axis=0)
         coefficients[leaf], adjusted_rows[leaf] = B, remove(leaf_rows, Z, B)
@@ -154,13 +168,11 @@ def fit_offset(C: F64, A: F64, y: F64, weights: F64, groups: Any) -> tuple[F64, 
     basis = basis[:, singular > RANK_RTOL * singular[0]]
     columns, targets = root * C, root * y
     columns, targets = columns - basis @ (basis.T @ columns), targets - basis @ (basis.T @ targets)
-    G, scale = (
-        columns.T @ columns,
-        max(float(np.trace(columns.T @ columns)) / C.shape[1], np.finfo(float).tiny),
-    )
+    G = columns.T @ columns
+    scale = max(float(np.trace(G)) / C.shape[1], np.finfo(float).tiny)
     rows_by_group = _rows_by_group(groups, len(C))
     best: tuple[float, F64, F64] | None = None
-    for penalty in OFFSET_PENALTIES:
+    for penalty in _tuning.OFFSET_PENALTIES:
         inverse = np.linalg.inv(G + penalty * scale * np.eye(len(G)))
         coef = inverse @ (columns.T @ targets)
         e, half = targets - columns @ coef, columns @ inverse
@@ -170,6 +182,45 @@ def fit_offset(C: F64, A: F64, y: F64, weights: F64, groups: Any) -> tuple[F64, 
             best = error, coef, np.einsum("nk,nkt->nt", C, coef[None] - change)
     assert best is not None
     return best[1], best[2]
+
+
+def fit_hazard_offset(C: F64, A: F64, y: Survival, groups: Any, seed: int) -> tuple[F64, F64, F64]:
+    """Return coefficients (k,) of C (n, k), log hazards (n,) of (C, A) for held-out folds, and their part (n,) of C.
+
+    Cox regression on (C, A). The penalty of C, relative to the number of events and the mean squared length of the
+    columns, has the largest cross-validated partial likelihood (Verweij, van Houwelingen 1993) in up to ten folds of
+    sets or groups. That of A is the smallest one, so that categories without events have finite coefficients.
+    """
+    X, k = np.concatenate([C, A], axis=1), C.shape[1]
+    classes = y.event.astype(np.int64) if groups is None else None
+    n_folds = max_folds(len(X), classes, groups, _tuning.MAX_INNER_FOLDS)
+    folds = draw_folds(len(X), classes, groups, n_folds, seed)
+    train_rows = [np.setdiff1d(np.arange(len(X)), test) for test in folds]
+    best: tuple[float, F64, list[F64]] | None = None
+    for penalty in _tuning.OFFSET_PENALTIES if k else _tuning.OFFSET_PENALTIES[:1]:
+        relative = np.repeat([penalty, _tuning.OFFSET_PENALTIES[0]], [k, A.shape[1]])
+        by_fold = [_cox_coefficients(X[train], y.take(train), relative) for train in train_rows]
+        likelihood = sum(
+            y.log_likelihood(X @ w) - y.take(train).log_likelihood(X[train] @ w)
+            for train, w in zip(train_rows, by_fold, strict=True)
+        )
+        if best is None or likelihood > best[0]:
+            best = likelihood, relative, by_fold
+    assert best is not None
+    log_hazards, offset = np.empty(len(X)), np.empty(len(X))
+    for test, w in zip(folds, best[2], strict=True):
+        log_hazards[test], offset[test] = X[test] @ w, C[test] @ w[:k]
+    return _cox_coefficients(X, y, best[1])[:k], log_hazards, offset
+
+
+def _cox_coefficients(X: F64, y: Survival, relative_penalties: F64) -> F64:
+    """Return coefficients (q,) of a Cox regression with one penalty for each column; 0 without events."""
+    if not y.event.any():
+        return np.zeros(X.shape[1])
+    mean_square = max(float(np.average((X**2).mean(axis=1), weights=y.weights)), np.finfo(float).tiny)
+    scale = 1 / np.sqrt(relative_penalties * mean_square * y.weights[y.event].sum())
+    w, _ = fit_cox(ArrayRows(X * scale), y, 1.0)
+    return np.asarray(w * scale)
 
 
 def _rows_by_group(groups: Any, n: int) -> list[I64] | None:

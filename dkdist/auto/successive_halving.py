@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -19,15 +19,7 @@ import numpy as np
 
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
-from dkdist.auto._tuning import (
-    FIRST_ROUND_SETS,
-    MAX_ENSEMBLE_STEPS,
-    MIN_RELATIVE_GAIN,
-    PENALTIES,
-    PENALTY_FACTORS,
-    SECOND_ROUND_SETS,
-    STREAMED_PENALTY_FACTORS,
-)
+from dkdist.auto import _tuning
 from dkdist.auto.bagged_trees import BaggedTrees, fit_bagged_trees
 from dkdist.auto.budgets import Budget
 from dkdist.auto.representation_rows import FittedRepresentation, PairwiseRows, RowKernel
@@ -94,17 +86,14 @@ class HalvingRound(NamedTuple):
 
 
 # Limits of the second and third rounds.
-HALVING_ROUNDS = (
-    HalvingRound(6, 2, 3, PENALTY_FACTORS),
-    HalvingRound(4, 1, 1, (1.0,)),
-)
+HALVING_ROUNDS = (HalvingRound(6, 2, 3, _tuning.PENALTY_FACTORS), HalvingRound(4, 1, 1, (1.0,)))
 # Limits of the members of large collections: each takes about 0.1 ms a set (python benchmarks/automatic_large.py).
-STREAMED_ROUND = HalvingRound(2, 1, 1, STREAMED_PENALTY_FACTORS)
+STREAMED_ROUND = HalvingRound(2, 1, 1, _tuning.STREAMED_PENALTY_FACTORS)
 
 
 def round_sizes(n: int) -> list[int]:
     """Return the number of rows of each round; the last round has all n rows."""
-    return [size for size in (FIRST_ROUND_SETS, SECOND_ROUND_SETS) if 1.5 * size < n] + [n]
+    return [size for size in (_tuning.FIRST_ROUND_SETS, _tuning.SECOND_ROUND_SETS) if 1.5 * size < n] + [n]
 
 
 def required_leaves(candidates: Sequence[Trial | Survivor]) -> list[int]:
@@ -135,10 +124,10 @@ def _evaluate_view(view: FittedRepresentation, rows: Rows, evaluation: Evaluatio
     start, trials = perf_counter(), list[Trial]()
     pairwise = PairwiseRows(view.of(rows))
     kernels = pairwise.kernels()
-    matrices, index = pairwise.matrices(kernels), len(PENALTIES) // 2
+    matrices, index = pairwise.matrices(kernels), len(_tuning.PENALTIES) // 2
     matrix_seconds = (perf_counter() - start) / max(1, len(kernels))
     for kernel, K in zip(kernels, matrices, strict=True):
-        penalties = _PenaltySearch(view, kernel, K, evaluation, PENALTIES, matrix_seconds)
+        penalties = _PenaltySearch(view, kernel, K, evaluation, _tuning.PENALTIES, matrix_seconds)
         index = penalties.line_search(index)  # neighbouring widths have similar best penalties
         trials += penalties.trial(index)
     return trials
@@ -189,13 +178,8 @@ def evaluate_round(
     """
     results: list[Trial] = []
     for is_leading in (True, False):  # leading views first, for comparison
-        evaluate = partial(
-            _evaluate_survivor,
-            rows=rows,
-            evaluation=evaluation,
-            penalty_factors=penalty_factors,
-            leading=tuple(results),
-        )
+        shared: dict[str, Any] = {"rows": rows, "evaluation": evaluation, "penalty_factors": penalty_factors}
+        evaluate = partial(_evaluate_survivor, **shared, leading=tuple(results))
         group = [survivor for survivor in survivors if survivor.is_leading == is_leading]
         with closing(budget.map(evaluate, group, len(evaluation.y))) as evaluations:
             for trials in evaluations:
@@ -237,38 +221,29 @@ def _evaluate_survivor(
     return trials
 
 
+@dataclass
 class _PenaltySearch:
-    """Trials of one kernel matrix for several penalties, with cached results."""
+    """Trials of one kernel matrix for several penalties, with cached results; ``seconds`` includes the matrix."""
 
-    def __init__(
-        self,
-        view: FittedRepresentation,
-        kernel: RowKernel,
-        K: F64,
-        evaluation: EvaluationSet,
-        alphas: Sequence[float],
-        seconds: float,
-    ) -> None:
-        self._view, self._kernel, self._K, self._evaluation, self._alphas = (
-            view,
-            kernel,
-            K,
-            evaluation,
-            alphas,
-        )
-        self._seconds, self._trials_by_index = seconds, dict[int, list[Trial]]()
+    view: FittedRepresentation
+    kernel: RowKernel
+    K: F64
+    evaluation: EvaluationSet
+    alphas: Sequence[float]
+    seconds: float
+    trials_by_index: dict[int, list[Trial]] = field(default_factory=dict)
 
     def trial(self, index: int) -> list[Trial]:
         """Return a list with the trial of one penalty, empty if the penalised matrix is not positive definite."""
         trials = self._evaluate(index)
         return [
-            replace(trial, seconds=self._seconds, n_penalties=len(self._trials_by_index)) for trial in trials
+            replace(trial, seconds=self.seconds, n_penalties=len(self.trials_by_index)) for trial in trials
         ]
 
     def line_search(self, index: int) -> int:
         """Return the index of a local minimum of the loss, starting from ``index``; prefer larger penalties in ties."""
         while True:
-            neighbours = range(max(0, index - 1), min(len(self._alphas), index + 2))
+            neighbours = range(max(0, index - 1), min(len(self.alphas), index + 2))
             best = min(
                 neighbours, key=lambda i: (min((t.loss for t in self._evaluate(i)), default=np.inf), -i)
             )
@@ -277,20 +252,20 @@ class _PenaltySearch:
             index = best
 
     def _evaluate(self, index: int) -> list[Trial]:
-        if index not in self._trials_by_index:
-            start, alpha, evaluation = perf_counter(), self._alphas[index], self._evaluation
+        if index not in self.trials_by_index:
+            start, alpha, evaluation = perf_counter(), self.alphas[index], self.evaluation
             try:
                 values, dual_weights = cross_validated_values(
-                    self._K, evaluation.y, evaluation.weights, alpha, evaluation.folds_by_length
+                    self.K, evaluation.y, evaluation.weights, alpha, evaluation.folds_by_length
                 )
+                trial = Trial(
+                    self.view, self.kernel, alpha, values, dual_weights, evaluation.loss(values), 0.0
+                )
+                self.trials_by_index[index] = [trial]
             except np.linalg.LinAlgError:
-                self._trials_by_index[index] = []
-            else:
-                self._trials_by_index[index] = [
-                    Trial(self._view, self._kernel, alpha, values, dual_weights, evaluation.loss(values), 0.0)
-                ]
-            self._seconds += perf_counter() - start
-        return self._trials_by_index[index]
+                self.trials_by_index[index] = []
+            self.seconds += perf_counter() - start
+        return self.trials_by_index[index]
 
 
 def select_survivors(
@@ -367,10 +342,10 @@ def best_average(trials: Sequence[Trial], evaluation: EvaluationSet) -> Weighted
     """
     chosen = [trials[0]]
     total, loss = trials[0].values.copy(), trials[0].loss
-    for k in range(1, MAX_ENSEMBLE_STEPS):
+    for k in range(1, _tuning.MAX_ENSEMBLE_STEPS):
         losses = [evaluation.loss((total + trial.values) / (k + 1)) for trial in trials]
         i = int(np.argmin(losses))
-        if losses[i] > loss - MIN_RELATIVE_GAIN * abs(loss):
+        if losses[i] > loss - _tuning.MIN_RELATIVE_GAIN * abs(loss):
             break
         chosen.append(trials[i])
         total, loss = total + trials[i].values, losses[i]

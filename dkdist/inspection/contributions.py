@@ -76,7 +76,10 @@ def dimension_contributions(
 ) -> list[F64]:
     """Return contributions (d, k) of every set; ``first`` is the position of set 0."""
     function.require(sets, first)
-    return [_contributions_of_set(function, background, seed, sets[i : i + 1]) for i in range(len(sets))]
+    return [
+        _contributions_of_set(function.at_set(first + i), background, seed, sets[i : i + 1])
+        for i in range(len(sets))
+    ]
 
 
 def _contributions_of_set(

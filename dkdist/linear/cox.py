@@ -101,11 +101,14 @@ class Survival:
         """Return martingale residuals (n,) times weights; they sum to 0."""
         return self.weights * (self.event - self.cumulative_hazards(f))
 
-    def null_residuals(self) -> F64:
-        """Return martingale residuals (n,) of equal hazards, without weights; events minus Nelson-Aalen estimates."""
+    def null_residuals(self, f: F64 | None = None) -> F64:
+        """Return martingale residuals (n,) without weights of log hazards f; None: of equal hazards.
+
+        Those of equal hazards are events minus Nelson-Aalen estimates.
+        """
         if not self.event.any():
             return np.zeros(len(self.time))
-        return np.asarray(self.event - self.cumulative_hazards(np.zeros(len(self.time))))
+        return np.asarray(self.event - self.cumulative_hazards(np.zeros(len(self.time)) if f is None else f))
 
     def hessian(self, f: F64) -> Hessian:
         """Return the Hessian (n, n) of -l with respect to f, as a linear map."""
@@ -245,8 +248,12 @@ def fit_cox(
     return w, f
 
 
-def fit_kernel_cox(K: F64, y: Survival, alpha: float, rtol: float = COX_RTOL) -> tuple[F64, F64]:
-    """Return dual coefficients a (n,) and log hazards f = K a with the smallest -l + alpha / 2 a' K a.
+def fit_kernel_cox(
+    K: F64, y: Survival, alpha: float, rtol: float = COX_RTOL, offset: F64 | None = None
+) -> tuple[F64, F64]:
+    """Return dual coefficients a (n,) and f = K a with the smallest -l + alpha / 2 a' K a.
+
+    The log hazards are f, or f + ``offset`` (n,).
 
     Newton steps K b solve (H K + alpha) b = r - alpha a, with the exact Hessian H (n, n), by conjugate gradients in the
     inner product of K. Products with H take n operations. The preconditioner c K + alpha, with the mean c of the
@@ -256,15 +263,15 @@ def fit_kernel_cox(K: F64, y: Survival, alpha: float, rtol: float = COX_RTOL) ->
     M = events / n * K
     M[np.diag_indices(n)] += alpha
     factor = scipy.linalg.cho_factor(M, overwrite_a=True, check_finite=False)
-    a, f = np.zeros(n), np.zeros(n)
-    loss = -y.log_likelihood(f)
+    a, f, offset = np.zeros(n), np.zeros(n), np.zeros(n) if offset is None else offset
+    loss = -y.log_likelihood(f + offset)
     for _ in range(MAX_COX_STEPS):
-        gradient = y.residuals(f) - alpha * a
-        b, Kb = _conjugate_gradients(K, y.hessian(f), alpha, factor, gradient)
+        gradient = y.residuals(f + offset) - alpha * a
+        b, Kb = _conjugate_gradients(K, y.hessian(f + offset), alpha, factor, gradient)
         decrease = gradient @ Kb
         for size in STEP_SIZES:
             new_a, new_f = a + size * b, f + size * Kb
-            new_loss = alpha / 2 * new_a @ new_f - y.log_likelihood(new_f)
+            new_loss = alpha / 2 * new_a @ new_f - y.log_likelihood(new_f + offset)
             if new_loss <= loss - ARMIJO_RATIO * size * decrease:
                 break
         else:

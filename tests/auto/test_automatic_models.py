@@ -126,12 +126,10 @@ def test_fallback_to_the_constant() -> None:
 
 
 def test_hold_out_scores_the_fitted_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dkdist.auto import outer_predictions
-    from dkdist.auto import selection as choosing
 
-    monkeypatch.setattr(outer_predictions, "MAX_NESTED_SETS", 30)
+    monkeypatch.setattr("dkdist.auto._tuning.MAX_NESTED_SETS", 30)
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 30)
-    monkeypatch.setattr(choosing, "N_LANDMARKS", 128)
+    monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 128)
     y = np.arange(100) % 2
     sets = [np.random.default_rng(i).normal(c, 1, (15, 2)) for i, c in enumerate(y)]
     model = dk.SetClassifier(["means"], random_state=0).fit(sets, y)

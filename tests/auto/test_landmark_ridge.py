@@ -105,7 +105,7 @@ def test_a_linear_model_of_random_features_has_the_values_of_landmarks() -> None
     sets = [rng.normal(0, 1 + c, (30, 2)) for c in y]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 100)
-        patch.setattr("dkdist.auto.selection.N_LANDMARKS", 50)
+        patch.setattr("dkdist.auto._tuning.N_LANDMARKS", 50)
         model = dk.SetClassifier(["moments"], random_state=0).fit(sets[:150], y[:150])
     (part,) = {len(part.duals) for part in model.machine_.parts}
     assert part == 50

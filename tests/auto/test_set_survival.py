@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 
 import dkdist as dk
 from dkdist.auto import _tuning
-from dkdist.auto import selection as choosing
 from dkdist.auto.cox_members import LandmarkRows, landmark_cox_member
+from dkdist.auto.folds import draw_folds
 from dkdist.auto.landmark_ridge import LandmarkData, LandmarkKernel, _kernel_columns
 from dkdist.auto.representation_rows import RowKernel, leaf_rows
 from dkdist.auto.scoring import TrainingData
+from dkdist.auto.study_design import fit_hazard_offset
 from dkdist.auto.survival_curves import fit_curves, fit_slope
 from dkdist.linear.concordance import concordance
-from dkdist.linear.cox import ArrayRows, Survival, fit_cox
+from dkdist.linear.cox import ArrayRows, Survival, fit_cox, fit_kernel_cox
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 
 N = 120
@@ -247,7 +249,7 @@ def test_large_collections_are_as_concordant_as_exact_models(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(_tuning, "MAX_EXACT_SETS", 40)
-    monkeypatch.setattr(choosing, "N_LANDMARKS", 40)
+    monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 40)
     model = dk.SetSurvival(**SIMPLE).fit(SETS[:N], Y[:N])
     assert all(len(part.duals) == 40 for part in model.machine_.parts)
     assert abs(model.score(NEW, Y_NEW) - fitted().score(NEW, Y_NEW)) < 0.01
@@ -300,3 +302,160 @@ def test_weights_of_the_score_count_pairs_by_products() -> None:
     # repeated sets are not comparable with themselves: their times are equal
     expected = concordance(y, fitted().predict(NEW)[twice])
     assert fitted().score(NEW, Y_NEW, sample_weight=weights) == pytest.approx(expected, rel=1e-12)
+
+
+AGE, BATCH = np.random.default_rng(5).normal(60, 10, N + 400), np.arange(N + 400) % 3
+
+
+def study(effect: float, batch_effect: float = 0.0) -> tuple[dk.SampleSets, np.ndarray]:
+    """Return sets and times whose hazard grows with age, the mean of the set, and batch, which also moves points."""
+    rng = np.random.default_rng(6)
+    z = rng.normal(size=len(AGE))
+    f = 0.1 * (AGE - 60) + effect * z + batch_effect * BATCH
+    death, end = rng.exponential(np.exp(-f)), rng.exponential(2, len(f))
+    points = [
+        rng.normal([mean + 2 * batch_effect * b, 0], 1, (30, 2)) for mean, b in zip(z, BATCH, strict=True)
+    ]
+    targets = {"age": AGE, "batch": np.array(["x", "y", "z"])[BATCH]}
+    return dk.SampleSets.from_arrays(points, targets=targets), records(death <= end, np.minimum(death, end))
+
+
+STUDY, Y_STUDY = study(1.0, batch_effect=0.5)
+
+
+@cache
+def fitted_study() -> dk.SetSurvival:
+    model = dk.SetSurvival(["means"], cv=4, covariates=["age"], adjust=["batch"], random_state=0)
+    return model.fit(STUDY[:N], Y_STUDY[:N])
+
+
+def minimise_cox(X: np.ndarray, y: Survival, penalties: Any, offset: Any = 0.0) -> np.ndarray:
+    """Return the coefficients of Breslow's partial likelihood with ridge penalties, by a general optimiser."""
+
+    def loss(w: np.ndarray) -> float:
+        f = X @ w + offset
+        total = 0.5 * float(penalties @ w**2)
+        for i in np.flatnonzero(y.event):
+            at_risk = y.time >= y.time[i]
+            total -= y.weights[i] * (f[i] - np.log(y.weights[at_risk] @ np.exp(f[at_risk])))
+        return total
+
+    return np.asarray(minimize(loss, np.zeros(X.shape[1]), method="BFGS", options={"gtol": 1e-6}).x)
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(60) // 3])
+def test_covariates_are_a_cox_regression_and_offsets_are_fits_without_the_own_fold(groups: Any) -> None:
+    rng = np.random.default_rng(0)
+    C, A = rng.normal(size=(60, 2)), (np.arange(60) % 2)[:, None] - 0.5
+    y = Survival(rng.random(60) < 0.7, rng.exponential(np.exp(-C[:, 0])), rng.uniform(0.5, 2, 60))
+    coef, log_hazards, offset = fit_hazard_offset(C, A, y, groups, 0)
+    X = np.concatenate([C, A], axis=1)
+
+    def fit(rows: Any, penalty: float) -> np.ndarray:
+        part = y.take(rows)
+        unit = float(np.average((X[rows] ** 2).mean(axis=1), weights=part.weights))
+        relative = np.array([penalty, penalty, _tuning.OFFSET_PENALTIES[0]])
+        return minimise_cox(X[rows], part, relative * unit * part.weights[part.event].sum())
+
+    fits = {p: fit(np.arange(60), p)[:2] for p in _tuning.OFFSET_PENALTIES}
+    penalty = min(fits, key=lambda p: float(np.abs(fits[p] - coef).max()))
+    np.testing.assert_allclose(coef, fits[penalty], atol=1e-4)  # gradients below 1e-6, curvature above 0.01
+    classes = y.event.astype(int) if groups is None else None
+    for test in draw_folds(60, classes, groups, 10, 0)[:3]:
+        w = fit(np.setdiff1d(np.arange(60), test), penalty)
+        np.testing.assert_allclose(log_hazards[test], X[test] @ w, atol=5e-4)
+        np.testing.assert_allclose(offset[test], C[test] @ w[:2], atol=5e-4)
+
+
+def test_a_member_with_an_offset_is_the_cox_regression_on_its_columns() -> None:
+    rng = np.random.default_rng(1)
+    X, offset = rng.normal(size=(40, 3)), rng.normal(size=40)
+    y = Survival(rng.random(40) < 0.7, rng.exponential(np.exp(-offset - X[:, 0])), rng.uniform(0.5, 2, 40))
+    _, f = fit_kernel_cox(X @ X.T, y, 2.0, offset=offset)
+    np.testing.assert_allclose(f, X @ minimise_cox(X, y, np.full(3, 2.0), offset), atol=1e-4)
+
+
+def test_sets_that_add_to_covariates_are_better_than_these() -> None:
+    model, new = fitted_study(), slice(N, None)
+    assert model.fallback_ is None
+    assert {"covariates", "constant", "means"} <= set(model.leads_)
+    assert model.verdicts_["covariates"] == "better"
+    assert model.p_value_ < 0.01
+    text = model.summary()
+    assert "Covariate 'age' (number)" in text
+    assert "Adjusted for 'batch' (3 categories)" in text
+    assert "sets have an event" in text
+    assert model.nuisance_scores_["batch"]["adjusted"] < 0.5 < model.nuisance_scores_["batch"]["unadjusted"]
+    without = dk.SetSurvival(["means"], cv=4, adjust=["batch"], random_state=0).fit(STUDY[:N], Y_STUDY[:N])
+    assert model.score(STUDY[new], Y_STUDY[new]) > without.score(STUDY[new], Y_STUDY[new]) + 0.03
+
+
+def test_risk_scores_do_not_depend_on_shifts_of_adjusted_batches() -> None:
+    """The mean of points moves by 1 from batch to batch, and so do the coefficients of the adjustment."""
+    moved = [STUDY[i] + np.array([1.0, 0.0], np.float32) for i in range(3)]
+    later = np.array(["x", "y", "z", "z"])[BATCH[:3] + 1]
+    sets = dk.SampleSets.from_arrays(moved, targets={"age": AGE[:3], "batch": later})
+    difference = (fitted_study().predict(sets) - fitted_study().predict(STUDY[:3]))[:2]
+    assert np.abs(difference).max() < 0.3 * fitted_study().predict(STUDY).std()
+
+
+def test_covariates_alone_are_the_fallback_for_sets_of_noise() -> None:
+    rng = np.random.default_rng(3)
+    noise = dk.SampleSets.from_arrays(list(rng.normal(size=(N, 10, 2))), targets={"age": AGE[:N]})
+    model = dk.SetSurvival(["means"], covariates=["age"], cv=4, random_state=0).fit(noise, Y_STUDY[:N])
+    assert model.fallback_ == "covariates"
+    assert set(model.verdicts_.values()) == {"not established"}
+    scores = {entry["name"]: entry["score"] for entry in model.leaderboard_}
+    assert scores["this model"] == scores["covariates"] > 0.6
+    risk = model.predict(noise)
+    slope = np.polyfit(AGE[:N], risk, 1)[0]
+    np.testing.assert_allclose(risk - risk.mean(), slope * (AGE[:N] - AGE[:N].mean()), atol=1e-9)
+    y = Survival(Y_STUDY[:N]["event"], Y_STUDY[:N]["time"], np.ones(N))
+    # two standard errors of a coefficient of 80 events: 2 / sqrt(80) / 10 years
+    assert abs(slope - fit_slope(AGE[:N], y)) < 0.022
+
+
+def test_contributions_of_points_and_covariates_sum_to_risk_scores() -> None:
+    parts = fitted_study().explain(STUDY[:5])
+    np.testing.assert_allclose([part.sum() for part in parts], fitted_study().predict(STUDY[:5]), atol=1e-5)
+
+
+def test_a_loaded_model_with_covariates_has_the_same_bits(tmp_path: Path) -> None:
+    dk.save_model(fitted_study(), tmp_path / "model.npz")
+    loaded = dk.load_model(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.predict(STUDY), fitted_study().predict(STUDY))
+    assert loaded.summary() == fitted_study().summary()
+    dk.write_sets(tmp_path / "sets.zarr", STUDY[:N])
+    lazy = dk.SetSurvival(**fitted_study().get_params()).fit(
+        dk.open_sets(tmp_path / "sets.zarr"), Y_STUDY[:N]
+    )
+    np.testing.assert_array_equal(lazy.predict(STUDY), fitted_study().predict(STUDY))
+
+
+def test_missing_covariates_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"covariates must be targets of X, \['age', 'batch'\]; got 'sex'"):
+        dk.SetSurvival(["means"], covariates=["sex"]).fit(STUDY[:N], Y_STUDY[:N])
+    with pytest.raises(ValueError, match=r"covariates must be targets of X, \[\]; got 'age'"):
+        fitted_study().predict(SETS[:2])
+
+
+def test_groups_weights_permutations_and_missing_covariates() -> None:
+    age = np.where(np.arange(N) % 9 == 0, np.nan, AGE[:N])
+    sets = STUDY[:N].labelled(targets={"age": age, "batch": STUDY[:N].targets["batch"]})
+    weights = np.where(np.arange(N) == 5, 0.0, np.random.default_rng(0).uniform(0.5, 2, N))
+    model = dk.SetSurvival(
+        ["means"], covariates=["age"], adjust=["batch"], cv=3, n_permutations=2, random_state=0
+    )
+    model.fit(sets, Y_STUDY[:N], sample_weight=weights, groups=np.arange(N) // 2)
+    assert 5 not in model.judged_
+    assert model.p_value_ in {1 / 3, 2 / 3, 1.0}
+    assert model.leads_["covariates"][0] > 0
+    assert np.isfinite(model.predict(sets)).all()
+
+
+def test_a_batch_without_events_has_a_finite_coefficient() -> None:
+    y = Y_STUDY[:N].copy()
+    y["event"][BATCH[:N] == 0] = False
+    model = dk.SetSurvival(["means"], adjust=["batch"], cv=3, random_state=0).fit(STUDY[:N], y)
+    assert np.isfinite(model.predict(STUDY)).all()
+    assert {"constant", "means", "moments"} == set(model.leads_)

@@ -51,7 +51,7 @@ def test_sparse_ridge_matches_dense_ridge(n_targets: int) -> None:
 
 def test_many_strings_use_sparse_ngrams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
-    monkeypatch.setattr(choosing, "N_LANDMARKS", 64)
+    monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 64)
     strings, y = words(120)
     store = dk.write_sets(tmp_path / "words.zarr", dk.SampleSets.from_strings(strings))
     model = dk.SetClassifier(["ngrams"], random_state=0).fit(store, y)
@@ -72,7 +72,7 @@ def test_many_strings_use_sparse_ngrams(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_sparse_ngrams_that_exceed_memory_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
-    monkeypatch.setattr(choosing, "N_LANDMARKS", 64)
+    monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 64)
     monkeypatch.setattr(sparse_ngrams, "BYTES_PER_SYMBOL", 2**60)
     monkeypatch.delattr(streamed, "fit_sparse_ridge")
     strings, y = words(120)
@@ -109,9 +109,9 @@ def texts_with_motif(n: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 200)
-    monkeypatch.setattr("dkdist.auto.outer_predictions.MAX_NESTED_SETS", 200)
-    monkeypatch.setattr(choosing, "MAX_SELECTION_SETS", 200)
-    monkeypatch.setattr(choosing, "N_LANDMARKS", 64)
+    monkeypatch.setattr("dkdist.auto._tuning.MAX_NESTED_SETS", 200)
+    monkeypatch.setattr("dkdist.auto._tuning.MAX_SELECTION_SETS", 200)
+    monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 64)
 
 
 @pytest.mark.usefixtures("small_limits")

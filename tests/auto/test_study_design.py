@@ -347,8 +347,32 @@ def test_contributions_sum_to_predictions_with_the_own_design(fitted: dk.SetClas
         np.testing.assert_allclose(sums, decision, atol=1e-9)
     sums = [one.sum() for one in fitted.explain(SETS, reference=0.5)]
     np.testing.assert_allclose(sums, decision - 0.5, atol=1e-9)
-    with pytest.raises(ValueError, match="by must be 'point' for models with covariates or adjust"):
-        fitted.explain(SETS, by="dimension")
+
+
+def test_contributions_of_dimensions_hold_the_variables_of_the_set_constant(fitted: dk.SetClassifier) -> None:
+    """They sum to the difference to background sets with the covariates and the batch of the explained set."""
+    background = list(range(20, 26))
+    result = fitted.explain(SETS[:4], by="dimension", background=SETS[background])
+    assert result.shape == (4, 2)
+    for i in range(4):
+        targets = {"age": np.full(6, AGE[i]), "batch": np.full(6, BATCH[i])}
+        others = dk.SampleSets.from_arrays([POINTS[k] for k in background], targets=targets)
+        expected = fitted.decision_function(SETS[i : i + 1])[0] - fitted.decision_function(others).mean()
+        assert result[i].sum() == pytest.approx(expected, abs=1e-6)  # float32 rows of points in another order
+    # the background of the model: up to 16 of its sets
+    assert fitted.explain(SETS[:2], by="dimension").shape == (2, 2)
+
+
+def test_contributions_of_dimensions_of_a_linear_model_are_differences_of_means() -> None:
+    y = MEANS @ [1.0, -0.5] + 0.05 * AGE + 0.3 * RNG.normal(size=N)
+    model = dk.SetRegressor(["means"], covariates=["age"], adjust=["batch"], random_state=0).fit(SETS, y)
+    assert [one["kernel"] for one in model.leaderboard_ if one["name"] == "means"] == ["linear"]
+    moved = [POINTS[0] + step for step in ([0.0, 0.0], [0.1, 0.0], [0.0, 0.1])]
+    targets = {"age": np.full(3, AGE[0]), "batch": np.full(3, BATCH[0])}
+    values = model.predict(dk.SampleSets.from_arrays(moved, targets=targets))
+    result = model.explain(SETS[:1], by="dimension", background=SETS[1:2])[0]
+    slopes = (values[1:] - values[0]) / 0.1
+    np.testing.assert_allclose(result, slopes * (MEANS[0] - MEANS[1]), atol=1e-4)  # float32 rows
 
 
 def test_contributions_of_points_are_differences_of_predictions() -> None:

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.auto import budgets
+from dkdist.auto import budgets, candidate_rows
 from dkdist.auto import selection as choosing
 from dkdist.auto import successive_halving as trials
-from dkdist.auto.budgets import MIN_LANDMARKS, MIN_SELECTION_SETS, N_GRAM_MATRICES, Budget
+from dkdist.auto._tuning import MAX_FIT_SETS, MIN_LANDMARKS, MIN_SELECTION_SETS, N_GRAM_MATRICES, PENALTIES
+from dkdist.auto.budgets import Budget, BudgetPlanner
+from dkdist.auto.preparation import _sample_size
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.scoring import TrainingData
-from dkdist.auto.selection import MAX_FIT_SETS, BudgetPlanner, _sample_size
-from dkdist.auto.successive_halving import PENALTIES, Survivor, Trial, _evaluate_view, evaluate_round
+from dkdist.auto.successive_halving import Survivor, Trial, _evaluate_view, evaluate_round
 
 
 def test_max_sets_fit_in_memory() -> None:
@@ -134,8 +135,8 @@ def test_row_seconds_count_the_rows_added_by_a_round(
     """The clock advances 3 s for each added row, after a pause of 1,000 s."""
     clock, results = [1000.0], list[BudgetPlanner]()
     monkeypatch.setattr(budgets, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    monkeypatch.setattr(trials, "FIRST_ROUND_SETS", 20)
-    monkeypatch.setattr(trials, "SECOND_ROUND_SETS", 10**9)
+    monkeypatch.setattr("dkdist.auto._tuning.FIRST_ROUND_SETS", 20)
+    monkeypatch.setattr("dkdist.auto._tuning.SECOND_ROUND_SETS", 10**9)
 
     def timed_extend_rows(views: Any, sets: Any, tried: Any, rows: Any, known: Any, leaves: Any) -> Any:
         clock[0] += 3.0 * (len(tried) - len(known))
@@ -145,8 +146,8 @@ def test_row_seconds_count_the_rows_added_by_a_round(
         results.append(BudgetPlanner(*args))
         return results[-1]
 
-    extend_rows = choosing.extend_rows
-    monkeypatch.setattr(choosing, "extend_rows", timed_extend_rows)
+    extend_rows = candidate_rows.extend_rows
+    monkeypatch.setattr(candidate_rows, "extend_rows", timed_extend_rows)
     monkeypatch.setattr(choosing, "BudgetPlanner", make_planner)
     classes = np.arange(40) % 2
     sets = dk.SampleSets.from_arrays(np.random.default_rng(0).normal(classes[:, None, None], 1, (40, 5, 1)))

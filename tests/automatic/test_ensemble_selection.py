@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dkdist.auto._tuning import MIN_RELATIVE_GAIN
 from dkdist.auto.scoring import EvaluationSet
-from dkdist.auto.successive_halving import MIN_RELATIVE_GAIN, Trial, best_average
+from dkdist.auto.successive_halving import Trial, best_average
 
 ZERO = EvaluationSet(np.zeros((2, 1)), np.ones(2), [[np.arange(2)]], np.arange(2))
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.auto import selection as final_fit
-from dkdist.auto.budgets import Budget
-from dkdist.auto.selection import BudgetPlanner
+from dkdist.auto import budgets
+from dkdist.auto.budgets import Budget, BudgetPlanner
 from dkdist.auto.successive_halving import Trial, WeightedAverage
 
 SHARES = (0.5, 0.3, 0.2)
@@ -68,7 +67,7 @@ def test_exceeded_budget_warns() -> None:
 
 
 def test_no_time_budget_skips_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(final_fit, "seconds_per_product", None)
+    monkeypatch.setattr(budgets, "seconds_per_product", None)
     for budget in (None, {"memory": 1e9}):
         whole = average(1e9)
         assert fit(10**6, budget).trim_kernels(whole) is whole
@@ -76,7 +75,7 @@ def test_no_time_budget_skips_measurement(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_trim_landmarks_reduces_landmarks_before_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(final_fit, "seconds_per_product", lambda: 1e-10)
+    monkeypatch.setattr(budgets, "seconds_per_product", lambda: 1e-10)
 
     def trimmed_sizes(n: int) -> tuple[int, int]:
         trimmed, m = fit(n).trim_landmarks(average(1.0), 1024)

@@ -72,7 +72,7 @@ def test_sample_positions_are_distinct():
 
 def test_final_kernels_have_rows_of_all_sets(monkeypatch: Any) -> None:
     """Rows include sets that were not used in the selection."""
-    monkeypatch.setattr("dkdist.auto.selection.MAX_SELECTION_SETS", 40)
+    monkeypatch.setattr("dkdist.auto._tuning.MAX_SELECTION_SETS", 40)
     labels = np.arange(60) % 2
     sets = [RNG.normal(2 * label, 1, (5, 1)) for label in labels]
     model = dk.SetClassifier(["means"], random_state=0).fit(sets, labels)

@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 import dkdist as dk
-from dkdist.auto import selection as choosing
 
 RNG = np.random.default_rng(0)
 Y = np.arange(90) % 3
@@ -86,7 +85,7 @@ def test_cluster_gives_identical_results(
     """Selection, predictions and explanations, for random features in one pass over a store and for exact kernels."""
     dk.write_sets(tmp_path / "s.zarr", SETS)
     stored = dk.open_sets(tmp_path / "s.zarr", block_sets=16)
-    monkeypatch.setattr(choosing, "N_LANDMARKS", 128)
+    monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 128)
 
     def results_of_both_kinds() -> list[Any]:
         results = []
@@ -173,7 +172,7 @@ def test_explain_finds_planted_points_and_sums_to_decision_value(
 ) -> None:
     if streamed:
         monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
-        monkeypatch.setattr(choosing, "N_LANDMARKS", 40)
+        monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 40)
     train, y = [planted(i) for i in range(80)], np.arange(80) % 2
     model = dk.SetClassifier(QUICK, random_state=0).fit(train, y)
     assert all(len(part.duals) == (40 if streamed else 80) for part in model.machine_.parts)
@@ -204,7 +203,7 @@ def test_influence_is_the_derivative_by_the_weight_of_a_point(
 @pytest.mark.parametrize("streamed", [False, True])
 def test_best_estimator_is_a_pipeline(streamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50 if streamed else 4000)
-    monkeypatch.setattr(choosing, "N_LANDMARKS", 40)
+    monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 40)
     for candidates in (["symmetric"], ["moments"], ["sliced-wasserstein"]):
         model = dk.SetClassifier(candidates, random_state=0).fit(SETS[:60], Y[:60])
         best = model.best_estimator_

@@ -21,7 +21,7 @@ from dkdist.cli import main
 from dkdist.cli.report import run_report
 from dkdist.cli.report.data_section import data_section, points_section
 from dkdist.cli.report.evaluation import Evaluation, evaluate_model
-from dkdist.cli.report.model_section import model_section
+from dkdist.cli.report.model_section import design_section, model_section
 from dkdist.cli.report.score_section import (
     bootstrap_score,
     classification_scores,
@@ -208,6 +208,29 @@ def test_a_model_with_covariates_shows_its_design_and_contributions(folder):
     assert any(text.startswith("Covariate 'spread' (number)") for text in page.texts["p"])
     points = Page("".join(points_section(evaluation).parts))
     assert "Largest contributions" in str(points.texts)
+
+
+def test_the_design_of_a_study_is_a_section(folder, tmp_path):
+    sets = dk.open_sets(folder / "<bags>.zarr")
+    batch = np.array(["March", HOSTILE])[np.arange(N) // 2 % 2]
+    study = dk.write_sets(tmp_path / "s", SETS, targets={"y": Y, "spread": SPREAD, "batch": batch})
+    model = dk.SetClassifier(["moments"], covariates=["spread"], adjust=["batch"], cv=3, random_state=0)
+    evaluation = evaluate_model(model.fit(study, Y), study, "y", Y)
+    section = design_section(evaluation)
+    assert section.title == "Design"
+    cells = Page("".join(section.parts)).texts["td"]
+    explained = np.corrcoef(SPREAD, Y)[0, 1] ** 2
+    assert cells[:4] == ["spread", "covariate", "number", f"{explained:.2f}"]
+    row = cells[cells.index("batch") :]
+    assert row[1:3] == ["adjusted", "2 categories"]
+    assert row[4:7] == [
+        f"{model.nuisance_scores_['batch'][k]:.2f}" for k in ("adjusted", "unadjusted", "chance")
+    ]
+    assert "Design" in run_report.report_page(evaluation, "title")
+    plain = evaluate_model(
+        make_pipeline(dk.MomentEmbedding(), LogisticRegression()).fit(sets, Y), sets, "y", Y
+    )
+    assert design_section(plain) is None
 
 
 def test_a_model_without_contributions_is_reported(folder):

@@ -29,3 +29,5 @@ def test_risk_scores_order_new_patients() -> None:
     assert names["model"].score(names["sets"][150:], names["y"][150:]) > 0.7
     assert (names["death"][150:] > names["bounds"]).mean() > 0.8  # 0.9 of the events, standard error 0.03
     assert names["curves"].shape == (150, len(names["model"].unique_times_))
+    assert names["study"].verdicts_["covariates"] == "better"
+    assert names["study"].score(names["patients"][150:], names["y_study"][150:]) > 0.75

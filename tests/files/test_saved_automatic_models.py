@@ -20,7 +20,6 @@ import dkdist as dk
 from dkdist._utils import text as json_text
 from dkdist._utils.serialization import serializable
 from dkdist.auto import _tuning
-from dkdist.auto import selection as choosing
 from dkdist.auto.leaderboard import Leaderboard
 from dkdist.models.model_file import _sha256
 from dkdist.models.model_text import describe, make
@@ -65,7 +64,7 @@ def fitted(case: str) -> tuple[Any, Any]:
         case "streamed":
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(_tuning, "MAX_EXACT_SETS", 40)
-                patch.setattr(choosing, "N_LANDMARKS", 32)
+                patch.setattr(_tuning, "N_LANDMARKS", 32)
                 return dk.SetClassifier(**simple).fit(SETS, LABELS), NEW
         case "groups":
             return dk.SetClassifier(**simple).fit(SETS, LABELS, groups=np.arange(60) // 4), NEW

@@ -13,7 +13,6 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.auto import selection as choosing
 from dkdist.auto.bagged_trees import fit_bagged_trees
 from dkdist.auto.ensemble import Ensemble, KernelMember, TreeMember
 from dkdist.auto.explanations import set_function
@@ -180,7 +179,7 @@ def test_landmarks_are_the_background_of_large_collections(
     family: str, benchmark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
-    monkeypatch.setattr(choosing, "N_LANDMARKS", 64)
+    monkeypatch.setattr("dkdist.auto._tuning.N_LANDMARKS", 64)
     sets, y, planted = benchmark.planted_sets("saturated", 3)
     model = dk.SetClassifier([family], random_state=0).fit(sets[:150], y[:150])
     result = model.explain(sets[150:])

@@ -24,6 +24,7 @@ from dkdist.cli.report.evaluation import Evaluation
 from dkdist.cli.report.page import Section, render_figure, render_paragraph
 
 COLUMNS = "parameter", "value", "fitted"
+NUISANCE_SCORES = {"adjusted": "after adjustment", "unadjusted": "before adjustment", "chance": "by chance"}
 
 
 def model_section(evaluation: Evaluation) -> Section:
@@ -38,6 +39,28 @@ def model_section(evaluation: Evaluation) -> Section:
         caption = "Training loss by epoch."
         parts.append(render_figure(lambda ax: dk.plot.learning_curve(steps[-1], ax=ax), caption, (6.4, 3.6)))
     return Section("Model", parts)
+
+
+def design_section(evaluation: Evaluation) -> Section | None:
+    """Return covariates and adjusted variables with their relation to target and rows; None without them."""
+    model = evaluation.model
+    design = getattr(getattr(model, "machine_", None), "design", None)
+    if design is None:
+        return None
+    rows = []
+    for i, variable in enumerate(design.variables):
+        role = "covariate" if i < design.n_covariates else "adjusted"
+        scores = model.nuisance_scores_.get(variable.name, {})
+        figures = (model._explained or {}).get(variable.name), *(scores.get(name) for name in NUISANCE_SCORES)
+        texts = ("" if figure is None else f"{figure:.2f}" for figure in figures)
+        rows.append((variable.name, role, variable.description, *texts))
+    columns = "variable", "role", "kind", "R² with the target", *NUISANCE_SCORES.values()
+    note = (
+        "Covariates predict next to the sets; adjusted variables are removed from all rows. The last columns are "
+        "scores of predictions of an adjusted variable from the rows of held-out sets: mean recall of categories, R² "
+        "of numbers. After adjustment they should be near chance."
+    )
+    return Section("Design", [html_table("", columns, rows, 3), render_paragraph(note, "note")])
 
 
 def _leaderboard_parts(model: Any) -> list[str]:

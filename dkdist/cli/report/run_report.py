@@ -16,7 +16,12 @@ from dkdist.cli.output import require_output_file
 from dkdist.cli.predict import require_learner
 from dkdist.cli.report.data_section import data_section, points_section
 from dkdist.cli.report.evaluation import Evaluation, evaluate_model
-from dkdist.cli.report.model_section import citation_section, environment_section, model_section
+from dkdist.cli.report.model_section import (
+    citation_section,
+    design_section,
+    environment_section,
+    model_section,
+)
 from dkdist.cli.report.page import render_page
 from dkdist.cli.report.score_section import score_section
 
@@ -41,14 +46,11 @@ def report(args: Namespace) -> None:
 def report_page(evaluation: Evaluation, title: str) -> str:
     """Return the HTML of the report."""
     sections = (
-        score_section,
-        data_section,
-        model_section,
-        points_section,
-        environment_section,
+        score_section, data_section, model_section, design_section, points_section, environment_section,
         citation_section,
-    )
-    return render_page(title, [section(evaluation) for section in sections])
+    )  # fmt: skip
+    results = (section(evaluation) for section in sections)
+    return render_page(title, [section for section in results if section is not None])
 
 
 def _choose_target(sets: Any, name: str | None) -> str:
