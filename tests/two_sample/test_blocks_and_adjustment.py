@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 import dkdist as dk
 from dkdist._base.design_columns import StudyDesign
-from dkdist.two_sample.group_test import max_f_statistic
+from dkdist.two_sample.moderated_f import max_f_statistic
 from dkdist.two_sample.permutation_design import design_permutations
 from dkdist.two_sample.permutations import iter_labellings, kernel_statistic, permuted_statistics
 
