@@ -250,7 +250,7 @@ def main() -> None:
     )
     for n, difference in product((10, 40), (0.0, SHIFT)):
         run = partial(planned_trial, n=n, difference=difference, seed=arguments.seed)
-        power = fraction(run, n_level // 4, n_jobs)
+        power = fraction(run, n_level // 8 + 1, n_jobs)
         report[f"planned {n}, {difference}"] = power.tolist()
         print(
             f"| {N_PILOT} | {difference} | {n} | {' | '.join(f'{value:.3f}' for value in power)} |",

@@ -144,7 +144,8 @@ def group_test(
 
     Several statistics are combined by the weighted harmonic mean of their p-values: weights are 0.6 for means, 0.1 for
     spread of projections, 0.15 for spread along axes, and 0.0375 for each of distribution, shape, extremes along axes
-    and the farthest point from the centre of all sets. p-values are tails of Pearson distributions of type III with the
+    and the farthest point from the centre of all sets (omitted with nuisance columns, because shifts by age change it
+    nonlinearly). p-values are tails of Pearson distributions of type III with the
     moments of all other labellings. The p-value of the test is the rank of the mean among those of all labellings.
 
     The level is exact for any number of sets: if the sets are exchangeable (within blocks), or whole blocks are,
@@ -226,7 +227,8 @@ def group_test(
     with note_positions(len(sets), n_sets):
         design = design_permutations(codes, block_codes, variables, weights)
         rows = {"embedding": _embed_sets(statistic, sets)} if is_embedding else _representations(sets, seed)
-    parts = [part for name in names for part in PARTS_BY_STATISTIC.get(name, (name,))]
+    parts_by_name = {name: _linear_parts(name, design) for name in names}
+    parts = [part for some in parts_by_name.values() for part in some]
     functions = {part: _statistic(part, rows[part], design, seed) for part in parts}
     values = permuted_statistics(
         functions, design.basis, design.exchangeable, n_permutations, seed, design.nuisance
@@ -234,16 +236,19 @@ def group_test(
     log_p = {part: log_p_values(values[part]) for part in parts}
     evidence = combine_p_values(log_p, WEIGHTS)
     by_name = {
-        name: float(
-            combine_p_values({part: log_p[part] for part in PARTS_BY_STATISTIC.get(name, (name,))}, WEIGHTS)[
-                0
-            ]
-        )
-        for name in names
+        name: float(combine_p_values({part: log_p[part] for part in some}, WEIGHTS)[0])
+        for name, some in parts_by_name.items()
     }
     # p-values of small statistics are all 1 and would be tied
     ranked = evidence if len(parts) > 1 else standardize(values[parts[0]])
     return GroupTest(float(evidence[0]), p_value(ranked), n_permutations, by_name, design.description + text)
+
+
+def _linear_parts(name: str, design: PermutationDesign) -> list[str]:
+    """Return the parts of a statistic; with nuisance columns, without the part whose rows are not linear in shifts."""
+    return [
+        part for part in PARTS_BY_STATISTIC.get(name, (name,)) if design.nuisance is None or part != "radius"
+    ]
 
 
 def _statistic(part: str, rows: F32, design: PermutationDesign, seed: int) -> Callable[[F64], F64]:

@@ -178,14 +178,16 @@ def group_test_power(
     >>> curve.size_for(0.8)
     16
     """
+    if not callable(draw):
+        raise ValueError(f"draw must be a function draw(n, rng) that returns a study; got {draw!r:.200}.")
     ordered = _check_sizes(sizes, level, n_permutations, "sets")
 
     def p_value(size: int, rng: np.random.Generator) -> float:
         study = draw(size, rng)
         if not isinstance(study, Mapping) or not {"sets", "groups"} <= study.keys():
+            keys = list(study) if isinstance(study, Mapping) else type(study).__name__
             raise ValueError(
-                f"draw(n, rng) must return a dict with 'sets' and 'groups'; got {type(study).__name__} "
-                f"{list(study) if isinstance(study, Mapping) else ''}. Return the arguments of group_test."
+                f"draw(n, rng) must return a dict of arguments of group_test, with 'sets' and 'groups'; got {keys}."
             )
         return group_test(**study, n_permutations=n_permutations, random_state=rng, **test).p_value
 
