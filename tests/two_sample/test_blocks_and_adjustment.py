@@ -177,6 +177,16 @@ def test_groups_with_different_numbers_of_visits_are_warned_of():
         design_permutations(donor % 2, donor, StudyDesign({}, 0))
 
 
+def test_adjusted_extremes_do_not_contain_the_distance_from_the_centre():
+    """It is a bent function of the age if the sets move with it; sets of equal points have no other extremes."""
+    rng = np.random.default_rng(11)
+    groups, age = np.arange(20) % 4 // 3, rng.normal(size=20)
+    sets = with_targets(2 * age + 8 * groups, age=age)
+    p = [dk.group_test(sets, groups, 99, "extremes", 0, adjust=names).p_value for names in (None, ["age"])]
+    assert p[0] <= 0.05
+    assert p[1] == 1
+
+
 def test_constant_columns_and_columns_constant_in_pairs_change_nothing():
     rng, pair = np.random.default_rng(8), np.arange(20) // 2
     sets = with_targets(rng.normal(size=20), one=np.ones(20), pair=pair, height=pair % 5)
