@@ -11,9 +11,8 @@ import numpy as np
 
 from dkdist._numba.arrays import F64, I64, Array
 
-RELATIVE_SUM_TOL = (
-    1e-9  # sum of the weights of a contrast / sum of their sizes; smaller sums are rounding errors
-)
+# Sum of the weights of a contrast / sum of their sizes; smaller sums are rounding errors
+RELATIVE_SUM_TOL = 1e-9
 
 
 def encode_labels(name: str, labels: Any, n_sets: int) -> tuple[Array, I64]:

@@ -144,9 +144,9 @@ def group_test(
 
     Several statistics are combined by the weighted harmonic mean of their p-values: weights are 0.6 for means, 0.1 for
     spread of projections, 0.15 for spread along axes, and 0.0375 for each of distribution, shape, extremes along axes
-    and the farthest point from the centre of all sets (omitted with nuisance columns, because shifts by age change it
-    nonlinearly). p-values are tails of Pearson distributions of type III with the
+    and the farthest point from the centre of all sets. p-values are tails of Pearson distributions of type III with the
     moments of all other labellings. The p-value of the test is the rank of the mean among those of all labellings.
+    Tests with ``adjust``, or a contrast of more than two groups, omit the farthest point: shifts change it nonlinearly.
 
     The level is exact for any number of sets: if the sets are exchangeable (within blocks), or whole blocks are,
     p_value <= a with probability at most a. With ``adjust``, residual rows are compared, and the residuals of
