@@ -121,6 +121,13 @@ def doses_and_age(rng: np.random.Generator) -> Study:
     return 3 * (dose == 1) + 2 * age, dose, {"age": age}, {"adjust": ["age"], "contrast": {0: -1, 1: 0, 2: 1}}
 
 
+def ages_of_few(rng: np.random.Generator) -> Study:
+    """Five ill donors of twenty, who are older: sets far from the centre of all are ill and old."""
+    ill = (np.arange(20) % 4 == 0).astype(int)
+    age = rng.normal(size=20) + 1.5 * ill
+    return 2 * age, ill, {"age": age}, {"adjust": ["age"]}
+
+
 DESIGNS: dict[str, Callable[[np.random.Generator], Study]] = {
     "batches": batches,
     "age": ages,
@@ -133,6 +140,7 @@ DESIGNS: dict[str, Callable[[np.random.Generator], Study]] = {
     "before and after, other third visit": third_visit,
     "trend of a curved course": curved_course,
     "first and third dose, and age": doses_and_age,
+    "age, five ill of twenty": ages_of_few,
 }
 
 
