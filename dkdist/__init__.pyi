@@ -173,6 +173,7 @@ from .theory.kernel_error import kernel_error as kernel_error
 from .theory.n_features_for import n_features_for as n_features_for
 from .two_sample.adjusted_p_values import adjusted_p_values as adjusted_p_values
 from .two_sample.group_test import group_test as group_test
+from .two_sample.power import group_test_power as group_test_power
 from .two_sample.power import two_sample_power as two_sample_power
 from .two_sample.two_sample_test import two_sample_test as two_sample_test
 

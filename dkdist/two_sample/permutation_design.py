@@ -13,6 +13,8 @@ This is double semi-partialling (Dekker, Krackhardt, Snijders: Sensitivity of MR
 autocorrelation conditions, 2007). For normal rows, the F statistic of each permutation has the same distribution, so
 that the level holds in small studies whose groups depend on nuisance columns. Permuting R instead (Freedman, Lane 1983)
 had a level of 0.035 at 0.05 with twelve pairs (python benchmarks/studies_groups.py, 4,000 trials, 2026-11).
+
+A contrast c of more than two groups with means mu tests c^T mu = 0: Q then also spans the group means that satisfy it.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import null_space
 from scipy.special import gammaln
 from scipy.stats import kruskal
 
@@ -62,8 +65,10 @@ class PermutationDesign:
         return rows if self.units is None else stratum_means(rows, self.units).astype(rows.dtype)
 
 
-def design_permutations(groups: I64, blocks: I64 | None, adjust: StudyDesign) -> PermutationDesign:
-    """Return the design for labels and blocks (n,) of sets and adjusted variables."""
+def design_permutations(
+    groups: I64, blocks: I64 | None, adjust: StudyDesign, contrast: F64 | None = None
+) -> PermutationDesign:
+    """Return the design for labels and blocks (n,) of sets, adjusted variables, and weights of groups (G,)."""
     n, names = len(groups), adjust.adjusted
     variables = encodings(adjust, np.ones(n))
     columns = {one.name: encode([one], adjust) for one in variables}
@@ -83,12 +88,12 @@ def design_permutations(groups: I64, blocks: I64 | None, adjust: StudyDesign) ->
     elif blocks is not None:
         strata, description = blocks, f"labels permuted within {blocks.max() + 1} blocks"
     require_arrangements(groups, strata, "blocks" if units is not None else "sets")
-    basis = (groups[:, None] == np.arange(groups.max() + 1)) / np.sqrt(np.bincount(groups))
-    nuisance = None
+    basis, nuisance = (groups[:, None] == np.arange(groups.max() + 1)) / np.sqrt(np.bincount(groups)), None
+    # the only contrast of two groups is their difference, which needs no nuisance columns
+    if names or (contrast is not None and len(contrast) > 2):
+        basis, Q = _adjusted_basis(groups, columns, strata, contrast)
+        nuisance = Q if Q.shape[1] else None
     if names:
-        basis, Q = _adjusted_basis(basis, columns, strata)
-        if Q.shape[1]:
-            nuisance = Q
         description += f", adjusted for {', '.join(names)}"
     exchangeable = strata
     for labels in categories:
@@ -120,15 +125,24 @@ def require_arrangements(groups: I64, strata: I64, unit: str = "sets") -> None:
         )
 
 
-def _adjusted_basis(indicators: F64, columns: Mapping[str, F64], strata: I64) -> tuple[F64, F64]:
+def _adjusted_basis(
+    groups: I64, columns: Mapping[str, F64], strata: I64, contrast: F64 | None
+) -> tuple[F64, F64]:
     """Return orthonormal bases of the groups (m, r) and of the nuisance columns (m, q), orthogonal to each other."""
-    centred = center_within_strata(indicators, strata)
-    n_contrasts = _orthonormal(centred).shape[1]
+    indicators = (groups[:, None] == np.arange(groups.max() + 1)).astype(np.float64)
+    centred = center_within_strata(indicators / np.sqrt(indicators.sum(axis=0)), strata)
+    others = indicators[:, :0] if contrast is None else indicators @ null_space(contrast[None])
 
     def bases(names: Sequence[str]) -> tuple[F64, F64]:
-        Q = _orthonormal(center_within_strata(np.hstack([columns[name] for name in names]), strata))
+        Z = np.hstack([others, *(columns[name] for name in names)])
+        Q = _orthonormal(center_within_strata(Z, strata))
         return _orthonormal(centred - Q @ (Q.T @ centred)), Q
 
+    n_contrasts = bases([])[0].shape[1]
+    if n_contrasts == 0:
+        raise ValueError(
+            "contrast must compare groups within blocks; got groups without common blocks. Use larger blocks."
+        )
     A, Q = bases(list(columns))
     if A.shape[1] < n_contrasts:
         confounded = [name for name in columns if bases([name])[0].shape[1] < n_contrasts] or list(columns)
@@ -138,9 +152,12 @@ def _adjusted_basis(indicators: F64, columns: Mapping[str, F64], strata: I64) ->
         )
     n_residual = len(strata) - len(np.unique(strata)) - Q.shape[1] - A.shape[1]
     if n_residual < 1:
+        name, remedy = (
+            ("adjust", "Omit columns with many categories") if columns else ("blocks", "Use larger blocks")
+        )
         raise ValueError(
-            f"adjust must leave degrees of freedom; got {Q.shape[1]} nuisance columns for {len(strata)} units. Omit "
-            "columns with many categories."
+            f"{name} must leave degrees of freedom; got {Q.shape[1]} nuisance columns for {len(strata)} units. "
+            f"{remedy}."
         )
     return A, Q
 

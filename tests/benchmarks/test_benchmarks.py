@@ -408,6 +408,8 @@ def test_small_run_of_a_million_strings(tmp_path: Path) -> None:
 def test_studies_of_groups_and_losses(tmp_path: Path) -> None:
     groups = run("studies_groups.py", output=tmp_path / "groups.json")
     assert 0 <= groups["pairs, and stress"]["level"]["group_test"] <= 1
+    visits = run("studies_visits.py", output=tmp_path / "visits.json")
+    assert 0 < visits["0.7"]["later"][0] < 1
     losses = run("studies_losses.py", output=tmp_path / "losses.json")
     assert losses["five stages"]["losses"][0] < losses["five stages"]["losses"][2]
 

@@ -17,11 +17,16 @@ def run_page(name: str) -> dict[str, Any]:
     return names
 
 
-def test_cells_add_to_the_age_beyond_the_batch() -> None:
-    model = run_page("studies.md")["model"]
+def test_cells_add_to_the_age_beyond_the_batch_and_visits_differ() -> None:
+    names = run_page("studies.md")
+    model = names["model"]
     assert model.verdicts_["covariates"] == "better"
     scores = model.nuisance_scores_["batch"]
     assert scores["adjusted"] < 0.5 < 0.95 < scores["unadjusted"]
+    assert names["treatment"].p_value <= 0.01
+    assert names["treatment"].design == "labels permuted within 12 blocks, contrast +1 after -1 before"
+    power = names["curve"].power
+    assert power[0] < 0.5 < 0.8 <= power[-1]
 
 
 def test_risk_scores_order_new_patients() -> None:

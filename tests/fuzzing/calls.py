@@ -426,6 +426,17 @@ CALLS: dict[str, Call] = {
             "random_state": 0,
         },
     ),
+    "group_test_power": Call(
+        lambda **a: dk.group_test_power(**a).power,
+        {
+            "draw": lambda n, rng: {"sets": SETS[:4], "groups": [0, 1] * 2},
+            "sizes": [3],
+            "level": 0.2,
+            "n_repetitions": 2,
+            "n_permutations": 9,
+            "random_state": 0,
+        },
+    ),
     "adjusted_p_values": Call(
         lambda **a: dk.adjusted_p_values(**a), {"p_values": [0.5, 0.01], "method": "holm"}
     ),
@@ -439,6 +450,7 @@ CALLS: dict[str, Call] = {
             "random_state": 0,
             "blocks": np.arange(12) // 4,
             "adjust": None,
+            "contrast": None,
         },
     ),
     "n_features_for": Call(

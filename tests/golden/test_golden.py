@@ -44,6 +44,7 @@ WITHOUT_CASES = {
     "PredictedDensity": "made by DensityRegressor; tests/linear/test_predicted_density.py",
     "SetSurvival": "compared with formulas and simulations in tests/linear/test_cox.py, tests/auto",
     "SeriesWindowEmbedding": "compared with explicit windows and SciPy in tests/distances/test_series_windows.py",
+    "group_test_power": "p-values of group_test; tests/two_sample/test_group_test_power.py",
     "plot": "figures, not numbers; tests/plot",
     "Kernel": "a record; tests/examples/test_examples.py",
     "GaussianMixture": "a record; tests/kernel/test_gaussian_mixtures.py",

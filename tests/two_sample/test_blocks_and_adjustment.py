@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 import dkdist as dk
 from dkdist._base.design_columns import StudyDesign
-from dkdist.two_sample.group_test import max_f_statistic
+from dkdist.two_sample.moderated_f import max_f_statistic
 from dkdist.two_sample.permutation_design import design_permutations
 from dkdist.two_sample.permutations import iter_labellings, kernel_statistic, permuted_statistics
 
@@ -175,6 +175,16 @@ def test_groups_with_different_numbers_of_visits_are_warned_of():
     donor = np.repeat(np.arange(16), np.tile([1, 3], 8))
     with pytest.warns(UserWarning, match="different numbers of sets per block, 1.0, 3.0 on average"):
         design_permutations(donor % 2, donor, StudyDesign({}, 0))
+
+
+def test_adjusted_extremes_do_not_contain_the_distance_from_the_centre():
+    """It is a bent function of the age if the sets move with it; sets of equal points have no other extremes."""
+    rng = np.random.default_rng(11)
+    groups, age = np.arange(20) % 4 // 3, rng.normal(size=20)
+    sets = with_targets(2 * age + 8 * groups, age=age)
+    p = [dk.group_test(sets, groups, 99, "extremes", 0, adjust=names).p_value for names in (None, ["age"])]
+    assert p[0] <= 0.05
+    assert p[1] == 1
 
 
 def test_constant_columns_and_columns_constant_in_pairs_change_nothing():

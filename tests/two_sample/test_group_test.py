@@ -12,7 +12,7 @@ import dkdist as dk
 from dkdist.two_sample import permutations
 from dkdist.two_sample.combined_p_values import combine_p_values, log_p_values
 from dkdist.two_sample.group_rows import axis_summaries
-from dkdist.two_sample.group_test import MAX_PRIOR_DEGREES, fit_prior, max_f_statistic
+from dkdist.two_sample.moderated_f import MAX_PRIOR_DEGREES, fit_prior, max_f_statistic
 from dkdist.two_sample.permutations import iter_labellings, kernel_statistic, p_value, permuted_statistics
 
 RNG = np.random.default_rng(0)
