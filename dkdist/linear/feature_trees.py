@@ -185,8 +185,11 @@ class SearchData:
 def _search_blocks(X: Any, rows: int) -> Blocks:
     if is_lazy(X):
         return row_blocks(X)
+    # fewer sets per block if sets are large: their maps copy the points
     if isinstance(X, LazySets):
-        return lazy_blocks(X, MAX_BLOCK_BYTES // rows, rows)  # fewer sets per block if sets are large
+        return lazy_blocks(X, MAX_BLOCK_BYTES // rows, rows)
+    if isinstance(X, SampleSets):
+        rows = max(1, min(rows, MAX_BLOCK_BYTES * len(X) // X.points.nbytes))
     return local_blocks(X, rows)
 
 
