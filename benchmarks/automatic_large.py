@@ -145,7 +145,7 @@ def main() -> None:
     if args.before is not None:
         runs.append(("automatic, before", "automatic", args.before, {}))
     for m in args.landmarks:
-        runs.append((f"{m} landmarks", "automatic", None, {"N_LANDMARKS": m}))
+        runs.append((f"{m} landmarks", "automatic", None, {"N_LANDMARKS": m, "N_LANDMARKS_OF_MANY_SETS": m}))
     for most in args.training_sets:
         runs.append((f"{most} sets", "automatic", None, {"MAX_STREAMED_SETS": most}))
     report = start_report()

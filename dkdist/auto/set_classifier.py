@@ -142,12 +142,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
     and targets given C and A. More than 4,000 sets are fitted on a random sample of 4,000.
 
     Up to 4,000 sets kernels are exact and the final model is fitted on all sets; at most 2,000 are used for selection.
-    Larger collections are fitted in one pass with the kernels of 512 landmark sets (Nyström approximation; Rudi,
-    Camoriano, Rosasco 2015), without the hold-out that scores the model. They are fitted on at most 262,144 random
-    sets, with at least one of each class; a quarter, at most 5,000, determines penalties and weights. Above 16,000
-    sets, distances to reference sets are only used if they reduce the loss by 10 %. More than 2,000 strings are fitted
-    by a linear model of up to 131,072 n-grams alone, if other candidates are significantly worse on 6,000 strings; its
-    last fit uses all strings. 27,000 names take 2 s.
+    Larger collections are fitted in one pass with the kernels of 1,024 landmark sets, or 512 above 65,536 sets (Nyström
+    approximation; Rudi, Camoriano, Rosasco 2015), without the hold-out that scores the model. They are fitted on at
+    most 262,144 random sets, with at least one of each class; a quarter, at most 5,000, determines penalties and
+    weights. Above 16,000 sets, distances to reference sets are only used if they reduce the loss by 10 %. More than
+    2,000 strings are fitted by a linear model of up to 131,072 n-grams alone, if other candidates are significantly
+    worse on 6,000 strings; its last fit uses all strings. 27,000 names take 2 s.
     Probabilities and prediction sets are calibrated on the outer predictions; with ``groups`` each group has the weight
     of one set. Standard errors are jackknife errors over sets, or over groups. Up to 512 sets are read to fit
     representations, and up to 2,000 to compare them; a store is read block by block. Cost: the

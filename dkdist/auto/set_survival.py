@@ -51,9 +51,9 @@ class SetSurvival(SetLearner):
     Notes
     -----
     The Cox regression has Breslow's treatment of equal times. Up to 4,000 sets it is exact; larger collections use the
-    kernels of 512 landmark sets in a few passes over all sets. Its memory is n numbers and one m x m matrix for m
-    landmarks. Observation must end independently of the event, given the risk score; `predict_lower_bound` states more.
-    See `SetClassifier` for evaluation and cost.
+    kernels of m = 512 to 1,024 landmark sets in a few passes. Its memory is n numbers and an m x m matrix.
+    Observation must end independently of the event, given the risk score; `predict_lower_bound` states more. See
+    `SetClassifier` for evaluation and cost.
 
     Covariates and adjusted variables enter a Cox regression, whose held-out log hazards are the offset in those on the
     adjusted rows. Predictions include the part of the covariates alone.
