@@ -22,7 +22,7 @@ check: $(VENV)/.dev-ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 # on two cores: a sixth of the time is spent waiting for other processes
+	$(BIN)/pytest -n 2
 
 # Tests with object stores, clusters of several hosts, a batch queue and a browser; what is missing is skipped by name.
 network: $(VENV)/.dev-ready
