@@ -27,9 +27,9 @@ def restart_generator(module, name):
         generator.bit_generator.state = np.random.PCG64(crc32(name.encode())).state
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def worker_processes():
-    """A cluster of two processes with a thread each. A new one takes seconds, also to load compiled functions."""
+    """A cluster of two processes with a thread each; its scheduler would disturb the memory tests of other files."""
     from distributed import LocalCluster
 
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")

@@ -1,6 +1,7 @@
-"""A client of two worker processes, and a folder, for all golden tests."""
+"""One cluster of two worker processes for all golden tests."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,13 @@ from distributed import Client, LocalCluster
 
 
 @pytest.fixture(scope="session")
-def two_workers(worker_processes: LocalCluster) -> Iterator[Client]:
+def two_workers() -> Iterator[Client]:
     """A client that is not the default one: tests that need it enter `Client.as_current`."""
-    with Client(worker_processes, set_as_default=False) as client:
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
+    with Client(cluster, set_as_default=False) as client:
         yield client
+    with suppress(TimeoutError):  # of processes that end slowly where the machine is busy
+        cluster.close()
 
 
 @pytest.fixture(scope="session")
