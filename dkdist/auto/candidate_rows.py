@@ -76,9 +76,8 @@ class CandidateRows:
             trees, _ = fit_view_trees(
                 trial.view, self.adjusted, data.y, data.weights, data.groups, data.classes
             )
-        if (
-            data.survival is not None
-        ):  # near equal hazards, residuals are log hazards times the fraction of events
+        if data.survival is not None:
+            # near equal hazards, residuals are log hazards times the fraction of events
             share /= max(data.survival.event_fraction, 1 / len(data))
         return TreeMember(trial.view.leaf, trees, share)
 

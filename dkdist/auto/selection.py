@@ -209,7 +209,7 @@ def _fit_streamed(
     average = _streamed_members(
         [trial for trial in trials if trial.trees is None], comparison.evaluation, prepared.avoid_quadratic
     )
-    n_landmarks = prepared.budget.max_landmarks(len(average.members), _landmark_count(len(data), len(order)))
+    n_landmarks = prepared.budget.max_landmarks(len(average.members), landmark_count(len(data), len(order)))
     average, n_landmarks = comparison.planner.trim_landmarks(average, n_landmarks)
     known = np.sort(order[: max(n_landmarks, len(rows))])
     known_rows = rows.extend(known, [*average.members, *baselines.values()]).by_leaf
@@ -221,7 +221,7 @@ def _fit_streamed(
     return rows.extend(np.sort(order), others), fitted
 
 
-def _landmark_count(n_sets: int, n_compared: int) -> int:
+def landmark_count(n_sets: int, n_compared: int) -> int:
     """Return the number of landmarks for a collection, at most that of the sets that were drawn for comparisons."""
     n_by_cost = max(_tuning.N_LANDMARKS_OF_MANY_SETS, int(np.sqrt(_tuning.LANDMARK_OPERATIONS / n_sets)))
     return min(_tuning.N_LANDMARKS, n_by_cost, n_compared)

@@ -138,9 +138,8 @@ def adjust_rows(
     P = least_squares(Z, weights)
     adjusted_rows, coefficients = {}, {}
     for leaf, leaf_rows in rows.items():
-        steps = range(
-            0, leaf_rows.shape[1], _tuning.MAX_COLUMNS_OF_PRODUCT
-        )  # products in float64 need copies
+        # products in float64 copy the columns
+        steps = range(0, leaf_rows.shape[1], _tuning.MAX_COLUMNS_OF_PRODUCT)
         B = np.concatenate([P @ leaf_rows[:, i : i + _tuning.MAX_COLUMNS_OF_PRODUCT] for i in steps], axis=1)
         if images.get(leaf):
             B = np.mean([B, *(B[:, columns] for columns in images[leaf])], axis=0)

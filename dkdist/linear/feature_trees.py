@@ -185,7 +185,7 @@ class SearchData:
 def _search_blocks(X: Any, rows: int) -> Blocks:
     if is_lazy(X):
         return row_blocks(X)
-    # fewer sets per block if sets are large: their maps copy the points
+    # fewer sets per block if sets are large, because scalers and principal components copy the points
     if isinstance(X, LazySets):
         return lazy_blocks(X, MAX_BLOCK_BYTES // rows, rows)
     if isinstance(X, SampleSets):

@@ -83,12 +83,14 @@ def contrast_text(weights: F64, labels: Array) -> str:
 
 @contextmanager
 def note_positions(n_used: int, n_sets: int) -> Iterator[None]:
-    """Add a note to errors if positions in their messages count only the sets of a contrast."""
+    """Add a note to errors if the positions in their messages do not count all sets."""
     try:
         yield
     except ValueError as error:
         if n_used < n_sets:
-            error.add_note("Sets and blocks are counted among those of the groups in contrast.")
+            error.add_note(
+                "The positions of sets and blocks count only the groups with a weight in contrast."
+            )
         raise
 
 

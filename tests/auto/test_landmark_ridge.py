@@ -17,6 +17,7 @@ from dkdist.auto.landmark_ridge import (
     sum_landmark_statistics,
 )
 from dkdist.auto.representation_rows import RowKernel, leaf_rows
+from dkdist.auto.selection import landmark_count
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.search_training import SearchProblem
 
@@ -111,3 +112,19 @@ def test_a_linear_model_of_random_features_has_the_values_of_landmarks() -> None
     assert part == 50
     agreement = model.best_estimator_.predict(sets[150:]) == model.predict(sets[150:])
     assert agreement.mean() >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("n_sets", "n_landmarks"), [(4001, 1024), (2**14, 1024), (2**15, 724), (2**16, 512), (10**6, 512)]
+)
+def test_number_of_landmarks_falls_with_the_number_of_sets(n_sets: int, n_landmarks: int) -> None:
+    assert landmark_count(n_sets, 2000) == n_landmarks
+    assert landmark_count(n_sets, 300) == 300
+
+
+def test_blocks_of_large_sets_in_memory_have_few_points() -> None:
+    """Scalers and principal components copy the points of a block: a block has 16 sets of 2^21 bytes."""
+    sets = dk.SampleSets(np.zeros((20 * 2**12, 128), np.float32), np.arange(21) * 2**12)
+    for simultaneous in (False, True):
+        blocks = SearchData(sets, GRAPH, [10], False).blocks([0], simultaneous=simultaneous)
+        assert np.diff(blocks.bounds).max() == 16

@@ -179,4 +179,6 @@ def test_bad_contrasts_are_refused_by_name(arguments, message):
 def test_errors_note_that_positions_count_the_sets_of_the_contrast():
     with pytest.raises(ValueError, match="got only set 2 in its group") as error:
         dk.group_test(constant_sets(range(7)), list("acacbaa"), contrast={"a": 1, "b": -1})
-    assert error.value.__notes__ == ["Sets and blocks are counted among those of the groups in contrast."]
+    assert error.value.__notes__ == [
+        "The positions of sets and blocks count only the groups with a weight in contrast."
+    ]
